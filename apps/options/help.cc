@@ -18,7 +18,8 @@ constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at wh
 /// Examples that no default and no registry gives: "[PROGRAM ]OPTION VALUE[ OTHER OPTIONS]".
 constexpr std::string_view kExamples =
     ", accumulate 4, alternate-flips @images, batch 64, brightness 0.2, bucket-mb 4, "
-    "checkpoint-dir checkpoints/first, clip-norm 1, compute-ms 20 --network deep_mnist, "
+    "check-images decode @photos, checkpoint-dir checkpoints/first, clip-norm 1, compute-ms 20 "
+    "--network deep_mnist, "
     "config runs/first/config.toml, contrast 0.2, core-gb 1.4 --hosts 4, crop-padding 4 @images, "
     "cutmix 1 @images, cutout 8 @images, data photos, bench_step data data/cifar10, "
     "train_cifar data data/cifar10, train_mnist data data/mnist, "
@@ -36,7 +37,8 @@ constexpr std::string_view kExamples =
     "lr-smooth --lr-schedule exponential, mixup 0.2 @images, model resnet20, momentum 0.9, "
     "train_reuters model reuters_as_published, nccl-max-ctas 8, nesterov --momentum 0.9, "
     "output runs.html, patience 5 --validation 0.1, random-erase 0.25 @images, "
-    "ranks 8 --draw ring, run first, saturation 0.2, seed 2, shards 4, steps 1000, "
+    "ranks 8 --draw ring, run first, saturation 0.2, seed 2, shards 4, "
+    "skip-damaged @photos, steps 1000, "
     "sync-bn @images, target 94, test-views @images, threads 2, trace trace.json, "
     "validation 0.1, warmup-epochs 5, weight-decay 0.0001, weights raw, workers 4 @photos, ";
 

@@ -184,11 +184,11 @@ run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open 
 
 # --- divergence ----------------------------------------------------------------------------------------------------------
 both_fail 1 'diverged (NaN|infinity) step.[234] step-000000000[123].h5 --lr' \
-  --steps 9 --lr 1e30 --checkpoint-every 1 --checkpoint-dir "$folder/diverged"
+  --steps 9 --lr 1e18 --checkpoint-every 1 --checkpoint-dir "$folder/diverged"
 expect "divergence: that checkpoint is the newest" test "$(sed 's/.*checkpoint is \(.*\.h5\).*/\1/' "$folder/err")" = \
   "$(find "$folder/diverged" -mindepth 1 | sort | tail -n 1)"
 fails 1 'diverged step.[567] step-0000000004.h5 --lr' \
-  --steps 9 --lr 1e30 --checkpoint-dir "$good"
-fails 1 'diverged step.[234] --lr --warmup-epochs' --steps 9 --lr 1e30
+  --steps 9 --lr 1e18 --checkpoint-dir "$good"
+fails 1 'diverged step.[234] --lr --warmup-epochs' --steps 9 --lr 1e18
 fails 1 'diverged step.1 --lr' --steps 1 --lr 1e18
 finish

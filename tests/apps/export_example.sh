@@ -32,11 +32,11 @@ compare() {  # NAME [LOGITS]
 }
 exported rgb "[32, 32, 3]" train_images --data "$photos" --validation 0.5 --image-size 32
 ranks 1 evaluate "$folder/rgb" --threads 1 --data "$photos" --no-confusion
-expect "the folder of the run gives its share, counted" grep -qE "^evaluate: note: [0-9]+ of 74 images in $photos" "$folder/err"
+expect "the folder of the run gives its share, counted" grep -qE "^evaluate: note: [0-9]+ of 76 images in $photos" "$folder/err"
 cp -r "$photos" "$folder/others"
 rm "$folder/others/b/$(cd "$photos/b" && printf '%s\n' * | LC_ALL=C sort | tail -n 1)"
 ranks 1 evaluate "$folder/rgb" --threads 1 --data "$folder/others" --no-confusion --logits "$folder/logits.h5"
-expect "another folder gives all images" grep -qE "^evaluate: note: 73 of 73 images in $folder/others" "$folder/err"
+expect "another folder gives all images" grep -qE "^evaluate: note: 75 of 75 images in $folder/others" "$folder/err"
 compare rgb "$folder/logits.h5"
 exported grey "[24, 24, 1]" train_images --data "$photos" --validation 0.5 --image-size 24 --colours grey
 compare grey
