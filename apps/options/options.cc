@@ -105,12 +105,19 @@ bool overrides_recipe(OptionRows& rows, std::string_view name) {
          (of_optimizer && rows.at("--optimizer").given());
 }
 
+/// Whether a network's file may set the option: it chooses neither data nor files.
+bool is_of_recipes(const OptionRow& row) {
+  const bool is_path = row.type == OptionRow::Type::text && row.values.empty();
+  return !row.is_of_command_line && !is_path && row.name != "--dataset" && row.name != "--model" &&
+         row.group != "Run" && row.group != "Checkpoints";
+}
+
 /// `from` names the recipe in errors.
 void follow_recipe(OptionRows& rows, const Recipe& recipe, const std::string& from) {
   for (const auto& [option, value] : recipe) {
     const std::string name = "--" + option;
     OptionRow* row = rows.find(name);
-    if (!row || row->is_of_command_line)
+    if (!row || !is_of_recipes(*row))
       fail_usage("{}: recipe: {} is no option of a recipe. Remove it.", from, one_line(option));
     if (overrides_recipe(rows, name)) continue;
     try {

@@ -84,7 +84,9 @@ inline Metrics metrics_of(const Score& score, double epoch, int classes) {
   return {{"epoch", epoch, "", /*scalar=*/false},
           {"top1", score.top1_share(), fmt::format("top-1 {:.2f} %", 100 * score.top1_share())},
           {"top5", score.top5_share(), shows_top5(classes) ? top5 : ""},
-          {"loss", score.loss(), fmt::format("loss {:.4f}", score.loss())},
+          {"loss", score.loss(),
+           score.loss() < 1e6 ? fmt::format("loss {:.4f}", score.loss())
+                              : fmt::format("loss {:.4g}", score.loss())},
           {"samples", static_cast<double>(score.samples), fmt::format("{} samples", score.samples),
            /*scalar=*/false}};
 }

@@ -69,11 +69,14 @@ Memory HostDevice::allocate(std::size_t bytes, Place) {
   }
   if (memory == nullptr) {
     constexpr double kMebibyte = 1 << 20;
+    const std::size_t free = available_memory_bytes();
     throw OutOfMemory(fmt::format(
-        "out of memory: cannot allocate {:.1f} MiB, because {:.1f} MiB of host {} are free; use a "
-        "smaller --batch, or fewer ranks",
+        "out of memory: cannot allocate {:.1f} MiB, because {}; use a smaller --batch, or fewer "
+        "ranks",
         static_cast<double>(bytes) / kMebibyte,
-        static_cast<double>(available_memory_bytes()) / kMebibyte, host_name()));
+        free < bytes ? fmt::format("{:.1f} MiB of host {} are free",
+                                   static_cast<double>(free) / kMebibyte, host_name())
+                     : "other ranks or a limit (ulimit -v) take the rest"));
   }
   return memory;
 }

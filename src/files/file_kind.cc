@@ -43,12 +43,12 @@ constexpr Mark kBeginnings[] = {
 /// Names in the first folder of an HDF5 file. The first match counts.
 constexpr Mark kObjects[] = {
     {"parameters", {kCheckpointFile, "Pass it to evaluate, classify, export_model or --init."}},
-    {"index_crc32c", {kPackedFile, "Pass it to --data, with --dataset packed."}},
+    {"index_crc32c", {kPackedFile, "A training program takes it: --dataset packed --data FILE."}},
     {"logits", {"a file of evaluate --logits", "Pass the checkpoint that it names."}},
     {"offsets", {kTextsFile, "Pass its folder to --data of train_reuters."}},
     {"model_weights", kKeras},
     {"layers", kKeras},
-    {"images", {kArraysFile, "Pass its folder to --data, with --dataset hdf5."}}};
+    {"images", {kArraysFile, "A training program takes its folder: --dataset hdf5 --data."}}};
 
 /// The end of the name of the first file in a ZIP archive, or of the archive's own name.
 constexpr Mark kMembers[] = {{".npy", kNumpy},          {"data.pkl", kPytorch}, {".pth", kPytorch},

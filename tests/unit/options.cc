@@ -262,7 +262,8 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
 }
 
 TEST(Options, OfTheUserOverrideAProgramsRecipe) {
-  const Program photos{.name = "p", .recipe = {{"epoch-lines", "true"}, {"eval-every", "0"}, {"batch", "3"}}};
+  const Program photos{.name = "p",
+                       .recipe = {{"epoch-lines", "true"}, {"eval-every", "0"}, {"batch", "3"}}};
   EXPECT_TRUE(parse({}, photos).reports.epoch_lines);
   EXPECT_EQ(parse({}, photos).reports.eval_every, 0);
   EXPECT_FALSE(parse({"--eval-every", "5"}, photos).reports.epoch_lines);
@@ -407,6 +408,23 @@ TEST_F(ConfigFile, IsNamesAndValues) {
   EXPECT_EQ(options_of("").text, parse({}).text);
   const Options wins = options_of("lr = 0.2\nnesterov = true", {"--lr=0.3", "--nesterov=false"});
   EXPECT_EQ(wins.schedule.rate.base, 0.3) << "the command line wins";
+}
+
+TEST_F(ConfigFile, OfANetworkSetsOnlyHowItTrains) {
+  const std::string layers = "sample = [24, 24, 3]\nlayers = [{type = \"dense\", features = 10}]\n";
+  const auto network = (directory_ / "net.toml").string();
+  put(network, layers + "[recipe]\nlr = 0.25\nglobal-batch = 6\ngroup = [\"dense/*:lr=0\"]\n");
+  const Options o = parse({"--model", network});
+  EXPECT_EQ(o.schedule.rate.base, 0.25);
+  EXPECT_EQ(o.schedule.global_batch, 6);
+  for (const std::string line :
+       {"run = \"x\"", "new = true", "log-dir = \"x\"", "checkpoint-dir = \"x\"", "trace = \"x\"",
+        "data = \"x\"", "dataset = \"mnist\"", "model = \"tutorial\"", "init = \"x\"",
+        "resume = \"x\"", "config = \"x\"", "help = true", "nothing = 1"}) {
+    put(network, layers + "[recipe]\n" + line + "\n");
+    EXPECT_TRUE(mentions(refusal({"--model", network}), {"net.toml", "recipe", line.substr(0, 3)}))
+        << line;
+  }
 }
 
 TEST_F(ConfigFile, MayBeginWithAByteOrderMark) {

@@ -47,8 +47,7 @@ Listing entries_of(const fs::path& folder) {
     }
   }
   require(errno == 0,
-          "cannot read {}: {}; --data names a folder with train/CLASS/IMAGE and "
-          "test/CLASS/IMAGE",
+          "cannot read {}: {}. Check its permissions, the disk or the network file system.",
           folder.string(), std::strerror(errno));
   std::sort(found.files.begin(), found.files.end(),
             [](const FoundFile& a, const FoundFile& b) { return a.name < b.name; });

@@ -227,7 +227,8 @@ ImageIndex read_test_folders(const DataSource& source, const TrainedImages& trai
     ImageIndex& seen = own ? divided : index;
     seen.notes.push_back(fmt::format(
         "{} of {} images in {} are evaluated: {}", seen.size(), all.size(), folder,
-        own ? "those that the run kept from training" : "it is not the folder of the run"));
+        own ? "those that the run kept from training"
+            : "it is not the folder of the run, but may contain images that it trained on"));
     if (own) return divided;
   }
   require(!has_train,
