@@ -133,7 +133,7 @@ void print_model(const Options& options) {
 /// Collective. Fits data and plan to the checkpoint. `notes` become the plan's first.
 void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std::string> notes) {
   agree(setup.comm, [&] {
-    require_same_data(setup.options, resumption, setup.data, notes);
+    require_same_data(setup.options, resumption, setup.data);
     follow_checkpoint(setup.options, resumption, setup.data, notes);
   });
   notes.insert(notes.end(), setup.data.notes.begin(), setup.data.notes.end());
