@@ -1,7 +1,6 @@
 // Prints the classes of image files by a trained checkpoint.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <span>
 #include <thread>
 
 #include "apps/options/command_line.h"

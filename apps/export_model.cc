@@ -1,7 +1,6 @@
 // Writes the network of a checkpoint for other programs: ONNX or safetensors.
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "collectives/comm/communicator.h"

@@ -10,7 +10,6 @@
 #include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/node/node_memory.h"
-#include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/start_watch.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/machine.h"

@@ -32,8 +32,7 @@ class World {
   /// Collective, under the watchdog to the end; never throws. Calls MPI_Finalize, or waits for all
   /// ranks if the program has initialised MPI.
   ~World();
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  World& operator=(World&&) = delete;  ///< neither copied nor moved
 
   Comm comm() const;
   /// MPI_THREAD_MULTIPLE was granted.

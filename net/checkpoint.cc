@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <set>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/text.h"
-#include "src/files/file.h"
 #include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 

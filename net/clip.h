@@ -5,8 +5,6 @@
 // ICML 2013.
 #pragma once
 
-#include <vector>
-
 #include "net/optimizer.h"
 #include "src/device/device.h"
 

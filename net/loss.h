@@ -37,10 +37,6 @@ struct Score {
            static_cast<double>(loss_whole[3]) * 0x1p96;
   }
   double loss() const { return loss_sum() / static_cast<double>(samples); }
-  /// Divides last, so that 29 of 100 are exactly 29.
-  double top1_percent() const {
-    return 100.0 * static_cast<double>(top1) / static_cast<double>(samples);
-  }
   double top1_share() const { return static_cast<double>(top1) / static_cast<double>(samples); }
   double top5_share() const { return static_cast<double>(top5) / static_cast<double>(samples); }
   bool operator==(const Score&) const = default;

@@ -1,8 +1,6 @@
 // The state of loss scaling as text. net/loss_scale.cc cannot include fmt (src/device/each.h).
 
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
 
 #include "net/loss_scale.h"
 #include "src/base/check.h"

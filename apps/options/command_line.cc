@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
 #include <vector>
 
 #include "src/base/check.h"

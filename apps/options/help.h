@@ -3,8 +3,6 @@
 
 #include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "collectives/world.h"
 #include "src/base/option_rows.h"

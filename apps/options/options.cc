@@ -4,12 +4,12 @@
 #include <cctype>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/options/network_option.h"
 #include "apps/options/run_folder.h"
+#include "apps/run/provenance.h"
+#include "apps/run/resumption.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/description/network_file.h"
@@ -17,9 +17,12 @@
 #include "src/base/signals.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Adds to the help what the recipe of the program's default model sets.
 void describe_recipe(OptionRows& rows, const Program& program, std::string_view model) {
@@ -66,6 +69,33 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
   describe_recipe(rows, program, default_model(program, data));
+}
+
+/// The checkpoint that the run continues from; empty: none.
+fs::path checkpoint_of(const Options& o) {
+  const std::string& how = o.checkpoints.resume;
+  if (how != "auto" && how != "never") return how;
+  fs::path folder = o.checkpoints.dir;
+  if (folder.empty() && !o.run.name.empty()) folder = named_folder(o.run.name) / "checkpoints";
+  if (folder.empty() || how == "never") return {};
+  const std::vector<fs::path> all = list_checkpoints(folder);
+  return all.empty() ? fs::path() : all.front();
+}
+
+/// Sets name and text of the network from the file --model. If the file is gone, the text comes
+/// from the run that --run, --checkpoint-dir or --resume continues, with a note. Throws the usage
+/// Error if there is none.
+void read_network(Options& o) {
+  const fs::path file = o.model.given;
+  o.model.name = one_line(file.stem().string());
+  const fs::path checkpoint = is_gone(file) ? checkpoint_of(o) : fs::path();
+  if (!checkpoint.empty()) o.model.network = text_of(read_metadata(checkpoint), kNetwork);
+  if (o.model.network.empty()) {
+    o.model.network = read_network_file(file);
+  } else {
+    o.notes.push_back(fmt::format("--model {} is gone, so {} gives the network", o.model.given,
+                                  checkpoint.string()));
+  }
 }
 
 /// Chooses the data set and the model if the user names none. Returns the model.

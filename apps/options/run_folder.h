@@ -25,8 +25,7 @@ class RunFolder {
   /// be created. `options`: outlives this. An unnamed run that is resumed is claimed until the end.
   RunFolder(const Comm& comm, Options& options);
   ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
+  RunFolder& operator=(RunFolder&&) = delete;  ///< neither copied nor moved
 
  private:
   Options& options_;

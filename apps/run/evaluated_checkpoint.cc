@@ -66,6 +66,8 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
             "{} does not name its {}: no training program wrote it. Use another file.", file, name);
     return text_of(metadata, name);
   };
+  for (const char* name : {"data", kClassNames, kFormat}) text(name);
+  if (is_normalised(format_from(text(kFormat)))) text(kNormalisation);
   return {.file = file,
           .dataset = text("dataset"),
           .model = text("model"),
@@ -165,33 +167,23 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
 }
 
 SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
-  const auto require_text = [&](const std::string& text, const char* what) {
-    require(!text.empty(),
-            "{} does not contain the {}, because an early version wrote it. Continue its run to "
-            "save it again.",
-            checkpoint.file, what);
-  };
-  require_text(checkpoint.images.format, "form of its samples");
   SampleFormat format = format_from(checkpoint.images.format);
   require(format.shape().count() > 0,
           "{} was trained on a data set without a form of its samples. Pass a SampleFormat to the "
           "constructor of its Dataset.",
           checkpoint.file);
-  if (!is_normalised(format)) return format;
-  require_text(checkpoint.images.normalisation, "normalisation of its images");
-  format.standard = standard_from(checkpoint.images.normalisation, format.size.channels);
+  if (is_normalised(format))
+    format.standard = standard_from(checkpoint.images.normalisation, format.size.channels);
   return format;
 }
 
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory) {
   DataSource source{directory, checkpoint.seed, {}, checkpoint.images.validation};
-  if (!checkpoint.images.format.empty()) {
-    const SampleFormat format = format_from(checkpoint.images.format);
-    if (format.files) source.images.size = static_cast<int>(format.size.height);
-    if (format.size.channels == 1) source.images.colours = "grey";
-    source.images.check = checkpoint.images.check;
-    source.images.skip_damaged = checkpoint.images.skip_damaged;
-  }
+  const SampleFormat format = format_from(checkpoint.images.format);
+  if (format.files) source.images.size = static_cast<int>(format.size.height);
+  if (format.size.channels == 1) source.images.colours = "grey";
+  source.images.check = checkpoint.images.check;
+  source.images.skip_damaged = checkpoint.images.skip_damaged;
   return source;
 }
 
@@ -223,7 +215,7 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
   if (!generated && directory.empty())
     fail_usage("{} was trained on the data set {}. Pass --data DIR.", checkpoint.file,
                checkpoint.dataset);
-  const bool test_only = entry.open_test && !checkpoint.images.class_names.empty();
+  const bool test_only = entry.open_test != nullptr;
   DataSource source = source_of(checkpoint, directory);
   source.host = host;
   require_source(entry, directory);
@@ -232,16 +224,10 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
   if (!data.test) data.test = std::move(data.validation);
   notes.insert(notes.end(), data.notes.begin(), data.notes.end());
   normalise(*data.test, checkpoint.images.normalisation, checkpoint.file);
-  if (entry.own && checkpoint.images.normalisation.empty()) {
-    notes.push_back(
-        fmt::format("{} has no normalisation, so the training images in {} give mean and deviation",
-                    checkpoint.file, directory));
-  }
-  const std::string& trained = checkpoint.images.identity;
   if (test_only && are_training_images(checkpoint.images, data.identity, directory))
     notes.push_back(fmt::format("{} contains the training images of the run", directory));
   const std::string difference =
-      trained.empty() ? "" : first_other_file(trained, data.identity, test_only);
+      first_other_file(checkpoint.images.identity, data.identity, test_only);
   if (!difference.empty()) {
     notes.push_back(fmt::format("the data differ from those that {} was trained on: {}",
                                 checkpoint.file, difference));

@@ -53,9 +53,9 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
 /// A checkpoint without its weights.
 struct EvaluatedCheckpoint {
   std::string file, dataset, model, precision;
-  std::string weights;   ///< "ema": the moving average; "raw": the weights
-  std::string network;   ///< the text of the user's own network; empty: none
-  TrainedImages images;  ///< no class names in early checkpoints
+  std::string weights;  ///< "ema": the moving average; "raw": the weights
+  std::string network;  ///< the text of the user's own network; empty: none
+  TrainedImages images;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
 
@@ -101,7 +101,7 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& d
 /// Collective among the ranks of a host. The test set; `train` may be null. Images are normalised
 /// as in training, and labels are those of the checkpoint's classes. Throws a usage Error if the
 /// data set has files and `directory` is empty, or the other way round. Adds to `notes` if the data
-/// differ from those of training, or if the training images give the normalisation.
+/// differ from those of training.
 DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
                           const HostRanks& host, std::vector<std::string>& notes);
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "src/base/check.h"
 #include "src/files/file.h"

@@ -211,21 +211,16 @@ std::string first_other_file(const std::string& before, const std::string& now, 
 }
 
 void require_same_data(const Options& options, const Resumption& resumption,
-                       const DatasetPair& data, std::vector<std::string>& notes) {
+                       const DatasetPair& data) {
   if (resumption.file.empty()) return;
   const std::string name = std::filesystem::path(resumption.file).filename();
   const std::string before = text_of(resumption.metadata, "data");
-  if (before.empty()) {
-    notes.push_back(name + " does not name its training data, because an early version wrote it");
-    return;
-  }
   const std::string difference = first_other_file(before, data.identity);
   if (difference.empty()) return;
   const std::string with_its_weights = fmt::format(
       "use {}. Add --init {} to begin with its weights", options.elsewhere(), resumption.file);
   const auto trained = lines_of(text_of(resumption.metadata, kClassNames));
-  if (const std::string classes = other_classes(trained, data.class_names);
-      !trained.empty() && !classes.empty()) {
+  if (const std::string classes = other_classes(trained, data.class_names); !classes.empty()) {
     fail_usage("{} was trained on other classes: {}. Pass --data with its classes, or {}.", name,
                classes, with_its_weights);
   }

@@ -21,8 +21,7 @@ inline constexpr const char* kTuning = "tuning";                ///< Device::tun
 inline constexpr const char* kNormalisation = "normalisation";  ///< to_text() of data/standard.h
 inline constexpr const char* kFormat = "sample_format";         ///< to_text() of a SampleFormat
 inline constexpr const char* kNetwork = "network";              ///< the text of --model FILE.toml
-/// The classes by label, one a line. Early checkpoints have none.
-inline constexpr const char* kClassNames = "class_names";
+inline constexpr const char* kClassNames = "class_names";       ///< by label, one a line
 
 /// As in CheckpointMetadata::texts.
 using Provenance = std::map<std::string, std::string>;
@@ -59,10 +58,9 @@ std::string first_other_file(const std::string& before, const std::string& now,
                              bool only_now = false);
 
 /// Throws a usage Error if the checkpoint was trained on other data: the classes that are new or
-/// missing, or the first file that differs. Adds to `notes` if the checkpoint does not name its
-/// data.
+/// missing, or the first file that differs.
 void require_same_data(const Options& options, const Resumption& resumption,
-                       const DatasetPair& data, std::vector<std::string>& notes);
+                       const DatasetPair& data);
 
 /// Normalises `data` by such a text of `file`. An empty text changes nothing, nor do data that are
 /// no whole images. Throws Error that names `file`.

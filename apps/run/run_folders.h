@@ -27,8 +27,7 @@ class RunFolders {
   /// --check it claims nothing, and a holder is only noted.
   explicit RunFolders(const Options& options);
   ~RunFolders();  ///< releases them; removes those that it created and that are empty
-  RunFolders(const RunFolders&) = delete;
-  RunFolders& operator=(const RunFolders&) = delete;
+  RunFolders& operator=(RunFolders&&) = delete;  ///< neither copied nor moved
 
   void name_run(const std::string& run);  ///< FolderLock::name_run() of each
   void require_held() const;              ///< FolderLock::require_held() of each

@@ -1,11 +1,9 @@
 #include "apps/run/run_record.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "src/base/clock.h"
 #include "src/base/machine.h"

@@ -8,7 +8,6 @@
 #include "apps/step/replica_check.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/world.h"
-#include "net/checkpoint.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"

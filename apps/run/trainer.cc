@@ -1,11 +1,10 @@
 #include "apps/run/trainer.h"
 
+#include <algorithm>
 #include <memory>
-#include <optional>
 
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/find_lr.h"
-#include "apps/run/model_table.h"
 #include "apps/run/provenance.h"
 #include "apps/run/run_folders.h"
 #include "apps/run/run_record.h"
@@ -19,6 +18,7 @@
 #include "src/base/machine.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/data/validation.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
@@ -46,6 +46,74 @@ std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& opt
   return folders;
 }
 
+/// Keras' name of a layer without its activation; the layer's kind if Keras has no name.
+std::string keras_name(const LayerSummary& layer) {
+  const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
+  if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
+  if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
+  constexpr std::string_view kNames =
+      ", batch_norm BatchNormalization, conv1d Conv1D, conv2d Conv2D, dense Dense, dropout "
+      "Dropout, "
+      "embedding Embedding, flatten Flatten, global_average_pool GlobalAveragePooling, "
+      "global_max_pool GlobalMaxPooling, layer_norm LayerNormalization, relu ReLU, "
+      "rescale Rescaling, softmax Softmax, sum Add, ";
+  const std::string_view name = listed(kNames, layer.kind);
+  return name.empty() ? layer.kind : std::string(name);
+}
+
+/// "norm1 (BatchNormalization + ReLU)"
+std::string name_of(const LayerSummary& layer) {
+  return fmt::format("{} ({}{})", layer.name, keras_name(layer),
+                     layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
+}
+
+/// "(None, 300, 7)"
+std::string shape_of(const LayerSummary& layer) {
+  std::string text = "(None";
+  for (int axis = 1; axis < layer.output.rank(); ++axis)
+    text += fmt::format(", {}", layer.output[axis]);
+  return text + ")";
+}
+
+/// 332,856
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto place = std::ssize(text) - 3; place > 0; place -= 3) text.insert(place, ",");
+  return text;
+}
+
+/// The layers of a model and their parameters as the table of Keras' model.summary(), for samples
+/// of shape `sample`. Throws Error if they do not fit the model.
+std::string model_table(const ModelEntry& entry, Shape sample, int classes) {
+  const auto device = make_cpu_device(1);
+  const Model model(*device, entry, sample, classes, 1, Type::f32, /*training=*/false);
+  std::size_t names = 28, shapes = 25;  // widths of columns
+  std::int64_t trained = 0, statistics = 0;
+  for (const LayerSummary& layer : model.layers()) {
+    names = std::max(names, name_of(layer).size());
+    shapes = std::max(shapes, shape_of(layer).size());
+    trained += layer.parameters;
+    statistics += layer.statistics;
+  }
+  const auto row = [&](std::string_view name, std::string_view shape, const std::string& count) {
+    return fmt::format("{:<{}} {:<{}} {:<10}", name, names, shape, shapes, count);
+  };
+  const std::string head = row("Layer (type)", "Output Shape", "Param #");
+  const auto rule = [&](char c) { return std::string(head.size(), c); };
+  std::vector<std::string> lines{fmt::format("Model: \"{}\"", entry.name), rule('_'), head,
+                                 rule('=')};
+  for (const LayerSummary& layer : model.layers()) {
+    const std::string count = std::to_string(layer.parameters + layer.statistics);
+    lines.push_back(row(name_of(layer), shape_of(layer), count));
+  }
+  lines.push_back(rule('='));
+  lines.push_back("Total params: " + with_commas(trained + statistics));
+  lines.push_back("Trainable params: " + with_commas(trained));
+  lines.push_back("Non-trainable params: " + with_commas(statistics));
+  lines.push_back(rule('_'));
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
 /// --summary, on rank 0. Without the files of the data set it shows the model's own samples.
 void print_model(const Options& options) {
   constexpr int kAssumedClasses = 10;
@@ -65,7 +133,7 @@ void print_model(const Options& options) {
 /// Collective. Fits data and plan to the checkpoint. `notes` become the plan's first.
 void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std::string> notes) {
   agree(setup.comm, [&] {
-    require_same_data(setup.options, resumption, setup.data, notes);
+    require_same_data(setup.options, resumption, setup.data);
     follow_checkpoint(setup.options, resumption, setup.data, notes);
   });
   notes.insert(notes.end(), setup.data.notes.begin(), setup.data.notes.end());

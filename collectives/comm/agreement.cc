@@ -1,5 +1,4 @@
 // agree() and expect_same() of collectives/comm/comm.h.
-#include <algorithm>
 #include <new>
 #include <optional>
 #include <sstream>

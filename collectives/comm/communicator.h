@@ -20,8 +20,7 @@ void check(int code, std::source_location at = std::source_location::current());
 struct Communicator {
   Communicator(MPI_Comm handle, bool owned);
   ~Communicator();
-  Communicator(const Communicator&) = delete;
-  Communicator& operator=(const Communicator&) = delete;
+  Communicator& operator=(Communicator&&) = delete;  ///< neither copied nor moved
 
   MPI_Comm handle;
   bool owned;
@@ -35,8 +34,7 @@ class Waiting {
   ~Waiting();
   /// Sets the recorder that is written; null: none.
   static void report_to(RankRecorder* recorder);
-  Waiting(const Waiting&) = delete;
-  Waiting& operator=(const Waiting&) = delete;
+  Waiting& operator=(Waiting&&) = delete;  ///< neither copied nor moved
 };
 
 /// A communicator of the lowest ranks of all nodes, on these ranks; none on the others. `node`:

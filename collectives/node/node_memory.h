@@ -20,8 +20,7 @@ class NodeMemory {
   /// `bytes` may differ between hosts. If a host has no room, or its ranks see different files, all
   /// ranks of `all` throw the same error, which names `purpose` ("the reducer shared").
   NodeMemory(const Comm& all, const Comm& node, std::size_t bytes, const std::string& purpose);
-  NodeMemory(const NodeMemory&) = delete;
-  NodeMemory& operator=(const NodeMemory&) = delete;
+  NodeMemory& operator=(NodeMemory&&) = delete;  ///< neither copied nor moved
 
   std::byte* data() const { return memory_.get(); }
   std::size_t bytes() const { return bytes_; }

@@ -1,8 +1,6 @@
 // The registry of reducers, and make_reducer().
 #include "collectives/reducers/reducers.h"
 
-#include <utility>
-
 #include "collectives/reducers/device_choice.h"
 #include "collectives/reducers/nccl.h"
 #include "src/base/machine.h"

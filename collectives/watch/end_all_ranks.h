@@ -22,9 +22,8 @@ namespace lockstep {
 class OnFailure {
  public:
   explicit OnFailure(std::function<void(const std::string& line)> record);
-  ~OnFailure();  ///< waits for a call of `record`
-  OnFailure(const OnFailure&) = delete;
-  OnFailure& operator=(const OnFailure&) = delete;
+  ~OnFailure();                                ///< waits for a call of `record`
+  OnFailure& operator=(OnFailure&&) = delete;  ///< neither copied nor moved
 };
 
 }  // namespace lockstep

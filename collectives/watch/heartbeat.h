@@ -45,8 +45,7 @@ class Heartbeat {
   /// by this object.
   Heartbeat(std::vector<HostCard> cards, int self, int listener);
   ~Heartbeat();
-  Heartbeat(const Heartbeat&) = delete;
-  Heartbeat& operator=(const Heartbeat&) = delete;
+  Heartbeat& operator=(Heartbeat&&) = delete;  ///< neither copied nor moved
 
   /// Host `from` gets no answer from the hosts `to`.
   struct Verdict {

@@ -37,8 +37,7 @@ class VerboseStart {
  public:
   VerboseStart();
   ~VerboseStart();
-  VerboseStart(const VerboseStart&) = delete;
-  VerboseStart& operator=(const VerboseStart&) = delete;
+  VerboseStart& operator=(VerboseStart&&) = delete;  ///< neither copied nor moved
 
  private:
   std::string quiet_;  ///< value of the variable; empty: not set

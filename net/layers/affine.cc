@@ -15,8 +15,15 @@ class AffineLayer : public Layer {
  public:
   AffineLayer(bool relu, AffineInit init) : relu_(relu), init_(init) {}
 
-  void forward(LayerCall& call, View x, View y) override;
-  void backward(LayerCall& call, View x, View y, View dy, View dx) override;
+  void forward(LayerCall& call, View x, View y) override {
+    plan_->forward(*call.stream, x, call.weights[0], biases(call.weights), y, call.scratch);
+  }
+  void backward(LayerCall& call, View x, View y, View dy, View dx) override {
+    if (relu_) mask_relu(*call.stream, y, dy, dy);
+    plan_->backward_weights(*call.stream, x, dy, init_.frozen ? View() : call.gradients[0],
+                            biases(call.gradients), call.scratch);
+    if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
+  }
   double multiply_adds() const override { return multiply_adds_; }
   bool keeps_dy() const override { return !relu_; }
   std::string implementation() const override { return plan_->implementation(); }
@@ -25,7 +32,32 @@ class AffineLayer : public Layer {
   /// Asks for parameters and scratch at the end of setup(). If `plan` throws, the error begins with
   /// the layer's name.
   void finish_setup(Setup& setup, Shape weights,
-                    const std::function<std::unique_ptr<AffinePlan>()>& plan, Shape out);
+                    const std::function<std::unique_ptr<AffinePlan>()>& plan, Shape out) {
+    // oneDNN ends the process by SIGFPE for larger samples.
+    constexpr double kMostElements = 0x1p36;
+    if (static_cast<double>(out.row()) > kMostElements)
+      throw Error("the layer returns " + out.text() + ", which is too large");
+    try {
+      plan_ = plan();
+    } catch (const Error& error) {
+      throw Error("layer " + setup.name + ": " + error.what(), error.exit_code());
+    }
+    const std::int64_t filters = weights[0];
+    const std::int64_t area = weights.row() / weights.back();
+    const auto ends = static_cast<float>(weights.row() + filters * area);
+    Init begin{Init::Kind::truncated_normal, init_.weight_deviation, init_.dirac};
+    if (init_.he != He::none) {
+      const std::int64_t ends_of = init_.he == He::inputs ? weights.row() : filters * area;
+      begin.scale = std::sqrt(2 / static_cast<float>(ends_of));
+    }
+    if (init_.lecun) begin.scale = std::sqrt(1 / static_cast<float>(weights.row()));
+    if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};
+    if (init_.uniform > 0) begin = {Init::Kind::uniform, init_.uniform, init_.dirac};
+    setup.parameter("weights", weights, begin, init_.l2, init_.frozen ? 0.0f : 1.0f);
+    if (init_.biases) setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
+    setup.scratch(plan_->scratch_bytes());
+    multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
+  }
 
   /// Setup::plan() of the layer.
   PlanInput plan_input(const Setup& setup, Shape in) const {
@@ -44,45 +76,6 @@ class AffineLayer : public Layer {
   std::unique_ptr<AffinePlan> plan_;
   double multiply_adds_ = 0;
 };
-
-void AffineLayer::finish_setup(Setup& setup, Shape weights,
-                               const std::function<std::unique_ptr<AffinePlan>()>& plan,
-                               Shape out) {
-  constexpr double kMostElements = 0x1p36;  // oneDNN ends the process by SIGFPE for larger samples
-  if (static_cast<double>(out.row()) > kMostElements)
-    throw Error("the layer returns " + out.text() + ", which is too large");
-  try {
-    plan_ = plan();
-  } catch (const Error& error) {
-    throw Error("layer " + setup.name + ": " + error.what(), error.exit_code());
-  }
-  const std::int64_t filters = weights[0];
-  const std::int64_t area = weights.row() / weights.back();
-  const auto ends = static_cast<float>(weights.row() + filters * area);
-  Init begin{Init::Kind::truncated_normal, init_.weight_deviation, init_.dirac};
-  if (init_.he != He::none) {
-    const std::int64_t ends_of = init_.he == He::inputs ? weights.row() : filters * area;
-    begin.scale = std::sqrt(2 / static_cast<float>(ends_of));
-  }
-  if (init_.lecun) begin.scale = std::sqrt(1 / static_cast<float>(weights.row()));
-  if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};
-  if (init_.uniform > 0) begin = {Init::Kind::uniform, init_.uniform, init_.dirac};
-  setup.parameter("weights", weights, begin, init_.l2, init_.frozen ? 0.0f : 1.0f);
-  if (init_.biases) setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
-  setup.scratch(plan_->scratch_bytes());
-  multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
-}
-
-void AffineLayer::forward(LayerCall& call, View x, View y) {
-  plan_->forward(*call.stream, x, call.weights[0], biases(call.weights), y, call.scratch);
-}
-
-void AffineLayer::backward(LayerCall& call, View x, View y, View dy, View dx) {
-  if (relu_) mask_relu(*call.stream, y, dy, dy);
-  plan_->backward_weights(*call.stream, x, dy, init_.frozen ? View() : call.gradients[0],
-                          biases(call.gradients), call.scratch);
-  if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);
-}
 
 class ConvolutionLayer : public AffineLayer {
  public:

@@ -62,14 +62,64 @@ struct AddLinear {
 /// thread at a time.
 class NewtonSchulz {
  public:
-  NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns, std::int64_t count);
+  NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns, std::int64_t count)
+      : rows_(count * rows),
+        columns_(columns),
+        side_(std::min(rows, columns)),
+        sides_(count * side_),
+        wide_(rows <= columns) {
+    const auto plan = [&](Shape x, bool training) {
+      return device.dense({.input = {x, Type::f32, training, training},
+                           .features = side_,
+                           .biases = false,
+                           .layers = count,
+                           .tf32 = true});
+    };
+    plan_ = plan({rows_, columns_}, true);
+    square_ = plan({sides_, side_}, false);
+    const auto reserve = [this](std::int64_t floats) {
+      const std::size_t place = places_.bytes;
+      places_.bytes += Arena::aligned(floats * sizeof(float));
+      return place;
+    };
+    places_.gram = reserve(sides_ * side_);
+    places_.square = reserve(sides_ * side_);
+    places_.product = reserve(rows_ * columns_);
+    places_.plan = places_.bytes;
+    places_.bytes += Arena::aligned(std::max(plan_->scratch_bytes(), square_->scratch_bytes()));
+  }
 
   /// The size of enqueue()'s workspace, whose contents need not survive between calls.
   std::size_t scratch_bytes() const { return places_.bytes; }
   /// Gives x <- 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, `iterations` times, for each x of
   /// the matrices at `x`, one after the other, in rows (fp32) of Frobenius norm 1 or less: their
   /// singular values come to lie about 1.
-  void enqueue(Stream& stream, float* x, int iterations, std::byte* scratch) const;
+  void enqueue(Stream& stream, float* x, int iterations, std::byte* scratch) const {
+    const auto at = [scratch](std::size_t place) {
+      return reinterpret_cast<float*>(scratch + place);
+    };
+    const View matrix{x, {rows_, columns_}, Type::f32},
+        gram{at(places_.gram), {sides_, side_}, Type::f32},
+        square{at(places_.square), {sides_, side_}, Type::f32},
+        product{at(places_.product), {rows_, columns_}, Type::f32};
+    void* const room = scratch + places_.plan;
+    for (int iteration = 0; iteration < iterations; ++iteration) {
+      // (x x^T) x is x (x^T x): the smaller square is the cheaper one.
+      if (wide_) {
+        plan_->forward(stream, matrix, matrix, {}, gram, room);
+      } else {
+        plan_->backward_weights(stream, matrix, matrix, gram, {}, room);
+      }
+      square_->forward(stream, gram, gram, {}, square, room);
+      each(stream, gram.count(), Polynomial{at(places_.gram), at(places_.square)});
+      if (wide_) {
+        plan_->backward_data(stream, gram, matrix, product, room);
+      } else {
+        plan_->forward(stream, matrix, gram, {}, product, room);
+      }
+      each(stream, matrix.count(), AddLinear{x, at(places_.product)});
+    }
+  }
 
  private:
   struct Places {
@@ -83,61 +133,6 @@ class NewtonSchulz {
   std::unique_ptr<AffinePlan> plan_, square_;
   Places places_;
 };
-
-NewtonSchulz::NewtonSchulz(Device& device, std::int64_t rows, std::int64_t columns,
-                           std::int64_t count)
-    : rows_(count * rows),
-      columns_(columns),
-      side_(std::min(rows, columns)),
-      sides_(count * side_),
-      wide_(rows <= columns) {
-  const auto plan = [&](Shape x, bool training) {
-    return device.dense({.input = {x, Type::f32, training, training},
-                         .features = side_,
-                         .biases = false,
-                         .layers = count,
-                         .tf32 = true});
-  };
-  plan_ = plan({rows_, columns_}, true);
-  square_ = plan({sides_, side_}, false);
-  const auto reserve = [this](std::int64_t floats) {
-    const std::size_t place = places_.bytes;
-    places_.bytes += Arena::aligned(floats * sizeof(float));
-    return place;
-  };
-  places_.gram = reserve(sides_ * side_);
-  places_.square = reserve(sides_ * side_);
-  places_.product = reserve(rows_ * columns_);
-  places_.plan = places_.bytes;
-  places_.bytes += Arena::aligned(std::max(plan_->scratch_bytes(), square_->scratch_bytes()));
-}
-
-void NewtonSchulz::enqueue(Stream& stream, float* x, int iterations, std::byte* scratch) const {
-  const auto at = [scratch](std::size_t place) {
-    return reinterpret_cast<float*>(scratch + place);
-  };
-  const View matrix{x, {rows_, columns_}, Type::f32},
-      gram{at(places_.gram), {sides_, side_}, Type::f32},
-      square{at(places_.square), {sides_, side_}, Type::f32},
-      product{at(places_.product), {rows_, columns_}, Type::f32};
-  void* const room = scratch + places_.plan;
-  for (int iteration = 0; iteration < iterations; ++iteration) {
-    // (x x^T) x is x (x^T x): the smaller square is the cheaper one.
-    if (wide_) {
-      plan_->forward(stream, matrix, matrix, {}, gram, room);
-    } else {
-      plan_->backward_weights(stream, matrix, matrix, gram, {}, room);
-    }
-    square_->forward(stream, gram, gram, {}, square, room);
-    each(stream, gram.count(), Polynomial{at(places_.gram), at(places_.square)});
-    if (wide_) {
-      plan_->backward_data(stream, gram, matrix, product, room);
-    } else {
-      plan_->forward(stream, matrix, gram, {}, product, room);
-    }
-    each(stream, matrix.count(), AddLinear{x, at(places_.product)});
-  }
-}
 
 /// Adds the gradient to the momentum, and sums the squares of the direction and of p.
 struct TakeGradient {

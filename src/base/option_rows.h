@@ -102,8 +102,7 @@ struct OptionRow {
 class OptionRows {
  public:
   OptionRows() = default;
-  OptionRows(const OptionRows&) = delete;
-  OptionRows& operator=(const OptionRows&) = delete;
+  OptionRows& operator=(OptionRows&&) = delete;  ///< neither copied nor moved
 
   /// The heading of the rows that follow.
   void group(const std::string& name) { group_ = name; }

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 namespace lockstep {
 namespace {

@@ -34,8 +34,7 @@ class Process {
   /// `start_time`: of the process that is meant; 0: any process with this number.
   Process(int pid, std::uint64_t start_time);
   ~Process();
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
+  Process& operator=(Process&&) = delete;  ///< neither copied nor moved
 
   Condition condition();
   int pid() const { return pid_; }

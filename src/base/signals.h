@@ -30,8 +30,7 @@ class Signals {
  public:
   Signals();
   ~Signals();
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
+  Signals& operator=(Signals&&) = delete;  ///< neither copied nor moved
 
   /// Requests that have come so far. Any thread.
   std::int64_t received() const { return received_; }

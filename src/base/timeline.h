@@ -45,8 +45,7 @@ class TimedSpan {
   ~TimedSpan() {
     if (track_ != nullptr) track_->add(name_, number_, begin_ns_, now_ns());
   }
-  TimedSpan(const TimedSpan&) = delete;
-  TimedSpan& operator=(const TimedSpan&) = delete;
+  TimedSpan& operator=(TimedSpan&&) = delete;  ///< neither copied nor moved
 
  private:
   Track* track_;

@@ -211,10 +211,9 @@ struct DatasetPair {
 struct TrainedImages {
   /// By label, at least one.
   std::vector<std::string> class_names;
-  /// The text of to_text() (src/data/standard.h). Empty: it is computed from the training images.
-  std::string normalisation;
-  std::string format = {};    ///< to_text() of their SampleFormat; empty in early checkpoints
-  std::string identity = {};  ///< DatasetPair::identity; empty in early checkpoints
+  std::string normalisation;  ///< the text of to_text() (src/data/standard.h)
+  std::string format = {};    ///< to_text() of their SampleFormat
+  std::string identity = {};  ///< DatasetPair::identity
   std::string folder = {};    ///< --data of the run
   double validation = 0;      ///< DataSource::validation
   std::string check = "headers";

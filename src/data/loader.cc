@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <exception>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <numeric>
 #include <thread>

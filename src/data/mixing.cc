@@ -1,7 +1,5 @@
 #include "src/data/mixing.h"
 
-#include <algorithm>
-
 namespace lockstep {
 namespace {
 

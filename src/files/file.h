@@ -44,8 +44,7 @@ class InputFile {
   /// Throws UnreadableFile, and Error for another kind of file.
   explicit InputFile(std::filesystem::path path);
   ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
+  InputFile& operator=(InputFile&&) = delete;  ///< neither copied nor moved
 
   std::uint64_t size() const { return size_; }  ///< when it was opened
   /// Fills `to` with the bytes from `begin` on. Throws UnreadableFile, and Error if the file has
@@ -86,8 +85,7 @@ class OutputFile {
   /// pipe is full.
   OutputFile(std::filesystem::path path, Mode mode);
   ~OutputFile();  ///< closes, without errors; call sync() and close() for them
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
+  OutputFile& operator=(OutputFile&&) = delete;  ///< neither copied nor moved
 
   /// Writes all of `bytes`, or throws and removes the part that was written (except from a pipe).
   /// Not buffered: when it returns, other processes see the bytes.

@@ -10,10 +10,8 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <ctime>
-#include <iterator>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include "src/base/check.h"

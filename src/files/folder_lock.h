@@ -27,9 +27,8 @@ class FolderLock {
   /// message. Throws Error that names the holder if the folder is in use.
   FolderLock(std::filesystem::path directory, std::string_view purpose,
              std::chrono::milliseconds heartbeat = kHeartbeat);
-  ~FolderLock();  ///< releases the folder
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();                                 ///< releases the folder
+  FolderLock& operator=(FolderLock&&) = delete;  ///< neither copied nor moved
 
   /// Adds the run's name to the claim.
   void name_run(const std::string& run);

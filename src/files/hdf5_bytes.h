@@ -31,8 +31,7 @@ class Hdf5BytesWriter {
   /// `path` may exist. The offsets are chosen here.
   Hdf5BytesWriter(std::filesystem::path path, std::vector<BytesArray> arrays);
   ~Hdf5BytesWriter();
-  Hdf5BytesWriter(const Hdf5BytesWriter&) = delete;
-  Hdf5BytesWriter& operator=(const Hdf5BytesWriter&) = delete;
+  Hdf5BytesWriter& operator=(Hdf5BytesWriter&&) = delete;  ///< neither copied nor moved
 
   /// The next bytes of an array.
   void append(const std::string& name, std::span<const std::uint8_t> bytes);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <set>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/files/file.h"

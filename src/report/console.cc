@@ -64,8 +64,7 @@ class Output {
   ~Output() {
     if (own_ >= 0) ::close(own_);
   }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
+  Output& operator=(Output&&) = delete;  ///< neither copied nor moved
   int descriptor() const { return own_ >= 0 ? own_ : given_; }
 
  private:

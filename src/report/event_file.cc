@@ -3,7 +3,6 @@
 // core/lib/io/record_writer.h.
 #include <unistd.h>
 
-#include <bit>
 #include <ctime>
 #include <system_error>
 

@@ -40,10 +40,10 @@ edit <<<'file["parameters/conv1/biases"][0] = float("nan")'
 ranks 2 train_cifar "${small[@]}" --steps 6 --init "$(step_file "$folder/bad" 4)"
 expect_error "--init with NaN" 1 '^train_cifar: step-0000000004.h5 weights finite'
 
-# Early checkpoints do not name their classes: the data set does, and the run resumes.
-edit <<<'del file.attrs["class_names"]'
-ranks 2 evaluate --threads 1 "$folder/bad"
-expect_line "classes have the data set's names" '^true plain'
-train 2 --steps 5 --checkpoint-dir "$folder/bad"
-expect_line "it resumes" '^resumed 4 5'
+# A checkpoint without a text that training programs write.
+for text in class_names sample_format data; do
+  edit <<<"del file.attrs[\"$text\"]"
+  ranks 2 evaluate --threads 1 "$folder/bad"
+  expect_error "a checkpoint without its $text" 1 "^evaluate: step-0000000004.h5 name $text another"
+done
 finish

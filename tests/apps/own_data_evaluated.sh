@@ -82,15 +82,11 @@ mv "$folder/only_test/test/dog" "$folder/only_test/test/wolf"
 ranks 2 evaluate --data "$folder/only_test" "$checkpoint"
 expect_error "a class that the checkpoint does not know" 2 '^evaluate: only_test/test wolf cat dog fox'
 
-# Checkpoints from before have no normalisation: then the training images give it.
+# Nothing else gives the normalisation.
 cp "$checkpoint" "$folder/old.h5"
 "$python" -c 'import h5py, sys; del h5py.File(sys.argv[1], "r+").attrs["normalisation"]' "$folder/old.h5"
-evaluate 1 "$folder/one" "$folder/old.h5"
-expect "as before" test "$(score)" = "$reported"
-expect "with a note" test "$(grep -c '^evaluate: note.*old.h5.*normalis' "$folder/err")" = 1
-rm -r "$folder/only_test/test" && cp -r "$folder/one/test" "$folder/only_test"
-ranks 2 evaluate --data "$folder/only_test" "$folder/old.h5"
-expect_error "an old checkpoint without training images" 1 "^evaluate: $folder/only_test/train"
+ranks 2 evaluate --data "$folder/one" "$folder/old.h5"
+expect_error "a checkpoint without its normalisation" 1 '^evaluate: old.h5 name normalisation another'
 
 # Control characters in a text do not reach the terminal.
 cp "$checkpoint" "$folder/coloured.h5"

@@ -43,11 +43,6 @@ struct Outcome {
   std::vector<std::int64_t> confusion;
 };
 
-TEST(Loss, WholePercentagesAreExact) {
-  for (int right = 0; right <= 100; ++right)
-    EXPECT_EQ((Score{.samples = 100, .top1 = right}).top1_percent(), right);
-}
-
 TEST(Loss, SmoothedLabelsMatchTheirTargets) {
   const std::vector<double> logits{0.5, -1, 2, 0.25};
   const double smoothing = 0.125;

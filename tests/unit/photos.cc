@@ -810,7 +810,7 @@ TEST_F(Photos, HaveAnIdentityOfNamesSizesAndContents) {
     const std::string now = open_folder(source()).identity;
     EXPECT_NE(now, before) << "the same size";
     EXPECT_EQ(now.substr(0, now.find('\n')), before.substr(0, before.find('\n')))
-        << "what early checkpoints have is as it was";
+        << "names and sizes are as they were";
     put(changed, whole);
   }
   fs::last_write_time(changed, fs::last_write_time(changed) + std::chrono::hours(1));

@@ -406,19 +406,17 @@ DatasetPair data_of(std::string identity, std::vector<std::string> class_names =
 }
 
 TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
-  std::vector<std::string> notes;
-  require_same_data({}, ten_steps(), data_of(kData), notes);
+  require_same_data({}, ten_steps(), data_of(kData));
   const std::string text = error_of([&] {
     require_same_data({}, ten_steps(),
-                      data_of("one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n"), notes);
+                      data_of("one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n"));
   });
   EXPECT_TRUE(mentions(text, {"content of two.bin", "--init c/step-0000000010.h5"}));
-  EXPECT_TRUE(notes.empty());
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "two.bin is missing");
   EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n", /*only_now=*/true), "");
   EXPECT_EQ(first_other_file(kData, std::string(kData) + "three.bin = crc32c 1\n"),
             "three.bin is new");
-  // Early checkpoints, and those of packed images, have no such line.
+  // Packed images and other data have no such line.
   const std::string folder = std::string(kData) + "training photos = crc32c 00000005\n",
                     other = std::string(kData) + "training photos = crc32c 00000006\n",
                     packed = std::string(kData) + "training packed photos = crc32c 7\n";
@@ -438,22 +436,12 @@ TEST(Resumption, RefusesOtherClassesByTheirNames) {
   Resumption before = ten_steps();
   before.metadata.texts[kClassNames] = "cat\ndog\nfox";
   before.metadata.texts["data"] = "training images = 90, crc32c 1 and 2\nclasses = cat, dog, fox\n";
-  std::vector<std::string> notes;
   const std::string renamed = "training images = 90, crc32c 1 and 3\nclasses = dog, fox, wolf\n";
   const std::string text = error_of([&] {
-    require_same_data({}, before, data_of(renamed, {"dog", "fox", "wolf"}), notes);
+    require_same_data({}, before, data_of(renamed, {"dog", "fox", "wolf"}));
   });
   EXPECT_TRUE(mentions(text, {"new are wolf", "missing are cat"}));
   EXPECT_EQ(text.find("crc32c"), std::string::npos) << text;
-}
-
-TEST(Resumption, NotesAnEarlyCheckpointWithoutChecksums) {
-  Resumption early = ten_steps();
-  early.metadata.texts.erase("data");
-  std::vector<std::string> notes;
-  require_same_data({}, early, data_of(kData), notes);
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_TRUE(mentions(notes[0], {"step-0000000010.h5", "data"}));
 }
 
 /// The changes from a checkpoint if the text `name` is now `value`.

@@ -38,8 +38,7 @@ class OpenFile {
     }
   }
   ~OpenFile() { ::close(descriptor_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
+  OpenFile& operator=(OpenFile&&) = delete;  ///< neither copied nor moved
 
   std::int64_t size() const { return size_; }
   /// `count` bytes from `begin` on; fewer if the file is cut meanwhile, which its decoder finds.

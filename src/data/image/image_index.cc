@@ -121,7 +121,7 @@ std::string identity_of(const char* part, const LabelledFiles& files) {
   std::string text = fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
                                  files.names.size(), crc32c(all));
   if (files.checksums.empty()) return text;
-  // In the order of the names. Early checkpoints have no such line.
+  // In the order of the names.
   const std::string_view bytes(reinterpret_cast<const char*>(files.checksums.data()),
                                files.checksums.size() * sizeof(std::uint32_t));
   return text + fmt::format("{} {} = crc32c {:08x}\n", part,

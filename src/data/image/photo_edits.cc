@@ -1,11 +1,7 @@
 #include "src/data/image/photo_edits.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
-
-#include "src/data/image/blend.h"
 
 namespace lockstep {
 namespace {

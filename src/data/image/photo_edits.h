@@ -5,11 +5,23 @@
 // "TrivialAugment: tuning-free yet state-of-the-art data augmentation", ICCV 2021.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+
 #include "src/base/random.h"
 #include "src/data/dataset.h"
 #include "src/data/image/image.h"
 
 namespace lockstep {
+
+inline std::uint8_t to_byte(float value) {
+  return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
+}
+
+/// `factor` of `value` and the rest of `other`.
+inline std::uint8_t blended(std::uint8_t value, float other, float factor) {
+  return to_byte(std::fma(factor, static_cast<float>(value), (1 - factor) * other));
+}
 
 /// Brightness, contrast, saturation and hue, each by a random factor within its bound and in a
 /// random order. Bounds of 0 change nothing.

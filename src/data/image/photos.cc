@@ -1,7 +1,6 @@
 #include "src/data/image/photos.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "src/base/check.h"

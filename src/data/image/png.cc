@@ -22,8 +22,7 @@ class PngReader {
     }
   }
   ~PngReader() { png_image_free(&png); }
-  PngReader(const PngReader&) = delete;
-  PngReader& operator=(const PngReader&) = delete;
+  PngReader& operator=(PngReader&&) = delete;  ///< neither copied nor moved
 
   void check(int good) {  // libpng has freed its memory if it is not good
     if (good == 0 || (png.warning_or_error & PNG_IMAGE_ERROR) != 0)

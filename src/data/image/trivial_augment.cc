@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "src/data/image/blend.h"
 #include "src/data/image/photo_edits.h"
 
 namespace lockstep {

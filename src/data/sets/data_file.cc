@@ -1,7 +1,6 @@
 #include "src/data/sets/data_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>

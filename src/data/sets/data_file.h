@@ -21,8 +21,7 @@ class DataFile {
   /// bytes (more than 0). `cure` ends the message: what to do.
   DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view cure);
   ~DataFile();
-  DataFile(const DataFile&) = delete;
-  DataFile& operator=(const DataFile&) = delete;
+  DataFile& operator=(DataFile&&) = delete;  ///< neither copied nor moved
 
   /// Fills `to` with the bytes from `offset` on. Throws Error that names the file if its size or
   /// content has changed since construction. A new modification time alone is no change: the

@@ -51,14 +51,6 @@ ImageStore read_file(const std::filesystem::path& file) {
   return store;
 }
 
-void require_same_size(const ImageStore& train, const ImageStore& test,
-                       const std::filesystem::path& directory) {
-  require(train.size == test.size,
-          "{} has images of {}x{}x{} and test.h5 of {}x{}x{}. Resize the images of one file.",
-          (directory / "train.h5").string(), train.size.height, train.size.width,
-          train.size.channels, test.size.height, test.size.width, test.size.channels);
-}
-
 }  // namespace
 
 std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& path,
@@ -78,7 +70,10 @@ std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& pa
 DatasetPair open_hdf5_images(const DataSource& source) {
   const auto& directory = source.folder;
   ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
-  require_same_size(train, test, directory);
+  require(train.size == test.size,
+          "{} has images of {}x{}x{} and test.h5 of {}x{}x{}. Resize the images of one file.",
+          (directory / "train.h5").string(), train.size.height, train.size.width,
+          train.size.channels, test.size.height, test.size.width, test.size.channels);
   const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
                                      *std::max_element(test.labels.begin(), test.labels.end()));
   std::vector<std::string> names;
@@ -88,8 +83,7 @@ DatasetPair open_hdf5_images(const DataSource& source) {
 }
 
 DatasetPair open_hdf5_test_images(const DataSource& source, const TrainedImages& trained) {
-  const auto& directory = source.folder;
-  const std::filesystem::path file = directory / "test.h5", training = directory / "train.h5";
+  const std::filesystem::path file = source.folder / "test.h5";
   ImageStore test = read_file(file);
   // A label is a number, and so is the name of its class.
   const auto classes = static_cast<std::int32_t>(trained.class_names.size());
@@ -101,13 +95,7 @@ DatasetPair open_hdf5_test_images(const DataSource& source, const TrainedImages&
     fail_usage("{} contains labels that the checkpoint does not know: {}. It knows 0 to {}.",
                file.string(), listed(names), classes - 1);
   }
-  const auto read_training = [&, size = ImageStore{test.size, {}, {}}] {
-    ImageStore train = read_file(training);
-    require_same_size(train, size, directory);
-    return train;
-  };
-  return test_images(std::move(test), trained, training, read_training, "HDF5 files",
-                     directory.string());
+  return test_images(std::move(test), trained, "HDF5 files", source.folder.string());
 }
 
 DatasetEntry hdf5() {

@@ -34,12 +34,6 @@ ImageStore read_part(const LabelledFiles& files, std::int64_t channels,
   return store;
 }
 
-/// With the division that --validation makes of any data set in memory.
-ImageIndex find_undivided(DataSource source) {
-  source.validation = 0;
-  return find_images(source);
-}
-
 }  // namespace
 
 DatasetPair open_folder(const DataSource& source) {
@@ -49,7 +43,9 @@ DatasetPair open_folder(const DataSource& source) {
           "DIR/train/CLASS/IMAGE and "
           "DIR/test/CLASS/IMAGE.");
   if (source.images.size > 0) return open_photos(source);
-  const ImageIndex index = find_undivided(source);
+  DataSource undivided = source;  // --validation divides any data set in memory
+  undivided.validation = 0;
+  const ImageIndex index = find_images(undivided);
   require(index.parts[kTest].size() > 0, "{} has no test/. Add it, or pass --image-size.",
           directory.string());
   std::pair<std::string, ImageSize> first;
@@ -68,17 +64,12 @@ DatasetPair open_folder(const DataSource& source) {
 }
 
 DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trained) {
-  const auto& directory = source.folder;
   if (source.images.size > 0) return open_test_photos(source, trained);
   ImageIndex index = find_test_images(source, trained);
   const LabelledFiles& files = index.parts[index.parts[kTest].size() > 0 ? kTest : kValidation];
   std::pair<std::string, ImageSize> first;
-  const std::int64_t channels = source.images.channels();
-  const auto read_training = [&] {
-    return read_part(find_undivided(source).parts[kTrain], channels, first);
-  };
-  return test_images(read_part(files, channels, first), trained, directory / "train", read_training,
-                     "image files", directory.string());
+  return test_images(read_part(files, source.images.channels(), first), trained, "image files",
+                     source.folder.string());
 }
 
 DatasetEntry folder() {

@@ -88,21 +88,9 @@ DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::s
   return pair;
 }
 
-DatasetPair test_images(ImageStore test, const TrainedImages& trained,
-                        const std::filesystem::path& training,
-                        const std::function<ImageStore()>& read, const std::string& name,
+DatasetPair test_images(ImageStore test, const TrainedImages& trained, const std::string& name,
                         const std::string& from) {
-  Standard standard;
-  if (trained.normalisation.empty()) {
-    std::error_code unreadable;
-    require(std::filesystem::exists(training, unreadable),
-            "the checkpoint contains no mean and deviation of its training images, and {} does not "
-            "exist. Put the training images there, or train again.",
-            training.string());
-    standard = standard_of(read());
-  } else {
-    standard = standard_from(trained.normalisation, test.size.channels);
-  }
+  const Standard standard = standard_from(trained.normalisation, test.size.channels);
   DatasetPair pair;
   pair.class_names = trained.class_names;
   pair.test = part_of("test", std::move(test), static_cast<int>(pair.class_names.size()), standard,

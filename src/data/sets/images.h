@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,12 +43,8 @@ std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore st
 DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
                            const std::string& name, const std::string& from);
 
-/// Only the test set, normalised as in `trained`. If that has no normalisation, it follows from the
-/// images that `read` returns from `training`, a file or folder. Throws Error if that does not
-/// exist.
-DatasetPair test_images(ImageStore test, const TrainedImages& trained,
-                        const std::filesystem::path& training,
-                        const std::function<ImageStore()>& read, const std::string& name,
+/// Only the test set, normalised as in `trained`.
+DatasetPair test_images(ImageStore test, const TrainedImages& trained, const std::string& name,
                         const std::string& from);
 
 /// The folder holds train/CLASS/IMAGE and test/CLASS/IMAGE: image files of one size, or of any with

@@ -9,9 +9,6 @@
 // "EMNIST: an extension of MNIST to handwritten letters", 2017.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-
 #include "src/data/dataset.h"
 
 namespace lockstep {

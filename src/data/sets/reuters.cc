@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "src/base/check.h"
 #include "src/data/sets/data_folder.h"
