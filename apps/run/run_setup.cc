@@ -203,7 +203,7 @@ TrainingStep RunSetup::make_step(Timeline* timeline) const {
                         recorder, options, plan, timeline);
   } catch (const OutOfMemory& error) {
     if (!data.train->format().files) throw;
-    throw OutOfMemory(fmt::format("{} or --image-size", error.what()));
+    throw OutOfMemory(fmt::format("{}, or a smaller --image-size", error.what()));
   }
 }
 
