@@ -50,7 +50,7 @@ for program in "pack_images $folder/nowhere $folder/no.h5" "evaluate $folder/who
   expect_error "${program%% *}: a folder that is not there" 2 "${program%% *}: $folder/nowhere.does.not.exist --data"
 done
 ranks 1 train_images --data "$photos" --model resnet20 --image-size 4096 --global-batch 1024 --steps 1 --threads 1
-expect_error "images that are too large" 1 "out.of.memory --batch.or.--image-size"
+expect_error "images that are too large" 1 "out.of.memory --batch --image-size"
 ranks 2 "${run[@]}" --data "$folder/photos.h5"
 expect_error "a packed file for a folder" 2 "$folder/photos.h5 --dataset.packed"
 ranks 2 "${run[@]}" --steps 24 --dataset packed --data "$folder/photos.h5" --checkpoint-dir "$folder/packed"
