@@ -285,7 +285,9 @@ TEST(Loader, ReplacesADamagedSampleByTheNextWholeOne) {
     spec.workers = 1;
     const auto all = mixed_by(spec, 1, 6, set);
     EXPECT_EQ(mixed_by(spec, 2, 6, set), all);
+#ifndef __SANITIZE_THREAD__  // it does not know the barriers of OpenMP's library
     spec.workers = 3;
+#endif
     spec.first_position = 36;
     EXPECT_EQ(mixed_by(spec, 4, 3, set), std::vector(all.begin() + 36, all.end())) << "resumed";
   }
