@@ -61,6 +61,19 @@ void fail_to_read(const std::filesystem::path& path, int error) {
                        error);
 }
 
+std::int64_t read_at(int descriptor, std::int64_t begin, std::span<char> to) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t got =
+        ::pread(descriptor, to.data() + done, to.size() - done, begin + static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe would wait for a writer.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -77,14 +90,9 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
 InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read(std::uint64_t begin, std::span<char> to) const {
-  while (!to.empty()) {
-    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), static_cast<off_t>(begin));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail_to_read(path_, errno);
-    require(got > 0, "{} was truncated while it was read. Restore it.", path_.string());
-    begin += static_cast<std::uint64_t>(got);
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
+  const std::int64_t got = read_at(descriptor_, static_cast<std::int64_t>(begin), to);
+  if (got < 0) fail_to_read(path_, errno);
+  require(got == std::ssize(to), "{} was truncated while it was read. Restore it.", path_.string());
 }
 
 std::optional<std::string> read_file(const std::filesystem::path& path, std::uint64_t most) {

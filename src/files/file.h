@@ -1,4 +1,5 @@
-// Output files. Every error names the file, the system's reason and the fix.
+// Files: read whole or in parts, and written so that they are complete or absent. Every error names
+// the file, the reason of the system and the fix.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,10 @@ void sync_directory(const std::filesystem::path& directory);
 
 /// Throws UnreadableFile. `error`: errno of the call that could not open or read `path`.
 [[noreturn]] void fail_to_read(const std::filesystem::path& path, int error);
+
+/// Reads from `begin` on until `to` is full or the file ends. Returns the number of bytes; -1: it
+/// failed, and errno tells why. Any thread.
+std::int64_t read_at(int descriptor, std::int64_t begin, std::span<char> to);
 
 /// A regular file that is open for reading.
 class InputFile {

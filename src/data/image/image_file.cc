@@ -13,6 +13,7 @@
 #include "src/base/text.h"
 #include "src/data/image/formats.h"
 #include "src/data/image/image_index.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -44,16 +45,10 @@ class OpenFile {
   /// `count` bytes from `begin` on; fewer if the file is cut meanwhile, which its decoder finds.
   Bytes read(std::int64_t begin, std::int64_t count) const {
     Bytes bytes(count);
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t got =
-          ::pread(descriptor_, &bytes[done], bytes.size() - done, begin + static_cast<off_t>(done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) refuse("cannot be read");
-      if (got == 0) break;
-      done += static_cast<std::size_t>(got);
-    }
-    bytes.resize(done);
+    const std::int64_t got =
+        read_at(descriptor_, begin, {reinterpret_cast<char*>(bytes.data()), bytes.size()});
+    if (got < 0) refuse("cannot be read");
+    bytes.resize(got);
     return bytes;
   }
 
@@ -77,19 +72,20 @@ class OpenFile {
   std::int64_t size_ = 0;
 };
 
+std::string_view text_of(std::span<const std::uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 /// Whether a file of `size` bytes ends as a whole file of its format does.
 bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t> end,
                std::int64_t size) {
-  const auto text = [](std::span<const std::uint8_t> bytes) {
-    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  };
   const auto number = [&](std::size_t at) {
     std::int64_t value = 0;
     for (std::size_t i = 0; i < 4 && at + i < head.size(); ++i)
       value |= std::int64_t{head[at + i]} << 8 * i;
     return value;
   };
-  const std::string_view begin = text(head), last = text(end);
+  const std::string_view begin = text_of(head), last = text_of(end);
   if (begin.starts_with("\xff\xd8")) return last.ends_with("\xff\xd9");
   if (begin.starts_with("\x89PNG")) return last.ends_with("IEND\xae\x42\x60\x82");
   if (begin.starts_with("GIF")) return last.ends_with(";");
@@ -107,10 +103,7 @@ bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t>
 constexpr std::int64_t kHead = 4096, kEnd = 4096;  ///< bytes that the check reads
 
 std::uint32_t checksum_of(std::span<const std::uint8_t> head, std::span<const std::uint8_t> end) {
-  const auto text = [](std::span<const std::uint8_t> bytes) {
-    return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  };
-  return crc32c(text(end), crc32c(text(head)));
+  return crc32c(text_of(end), crc32c(text_of(head)));
 }
 
 }  // namespace

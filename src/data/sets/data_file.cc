@@ -12,6 +12,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/data/sets/data_folder.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -62,18 +63,13 @@ std::uint32_t DataFile::checksum_now() const {
 }
 
 void DataFile::fill(std::int64_t offset, std::span<std::uint8_t> to) const {
-  while (!to.empty()) {
-    const ssize_t got = ::pread(descriptor_, to.data(), to.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    require(got >= 0, "cannot read {}: {}. {}", path_.string(), std::strerror(errno), kLook);
-    if (got == 0) {
-      const std::int64_t left = status().st_size;
-      fail("{} was truncated during the run, from {} to {} bytes. {}", path_.string(), bytes_,
-           std::min(left, offset), kRestore);
-    }
-    offset += got;
-    to = to.subspan(static_cast<std::size_t>(got));
-  }
+  const std::int64_t got =
+      read_at(descriptor_, offset, {reinterpret_cast<char*>(to.data()), to.size()});
+  require(got >= 0, "cannot read {}: {}. {}", path_.string(), std::strerror(errno), kLook);
+  if (got == std::ssize(to)) return;
+  const std::int64_t left = status().st_size;
+  fail("{} was truncated during the run, from {} to {} bytes. {}", path_.string(), bytes_,
+       std::min(left, offset + got), kRestore);
 }
 
 struct stat DataFile::status() const {
