@@ -40,9 +40,6 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
 
 void complain(const std::string& text) { print_error(fmt::format("classify: {}\n", text)); }
 
-/// Some editors put it in front of UTF-8.
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
 /// The files that the user names, in that order. Folders are replaced by their image files.
 std::vector<std::string> named_files(const std::vector<std::string>& names) {
   std::vector<std::string> files;

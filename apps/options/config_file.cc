@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 
 #include "apps/options/command_line.h"
 #include "src/base/check.h"
@@ -11,9 +10,6 @@
 
 namespace lockstep {
 namespace {
-
-/// Some editors of Windows begin a file of UTF-8 with it.
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 std::string trimmed(const std::string& text) {
   constexpr const char* kSpaces = " \t\r";

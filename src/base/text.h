@@ -21,6 +21,9 @@ std::string one_line(const std::string& text);
 /// The words after `name` in a list such as ", lr 0.1, nesterov --momentum 0.9, "; "" without it.
 std::string_view listed(std::string_view list, std::string_view name);
 
+/// Some editors of Windows begin a file of UTF-8 with it.
+inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 /// The lines of `text`, without their ends.
 std::vector<std::string> lines_of(std::string_view text);
 
