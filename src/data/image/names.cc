@@ -85,9 +85,8 @@ std::string ending_of(const std::filesystem::path& file) {
 
 bool has_image_name(const std::filesystem::path& file) {
   constexpr std::string_view kEndings =
-      "/.jpg/.jpeg/.jpe/.jfif/.pjpeg/.pjp/.png/.apng/.webp/.bmp/.dib/.gif/.tif/.tiff/.heic/.heif/"
-      ".hif"
-      "/.avif/";
+      "/.jpg/.jpeg/.jpe/.jfif/.pjpeg/.pjp/.png/.apng/.webp/.bmp/.dib/.gif/.tif/.tiff/.heic/.heif"
+      "/.hif/.avif/";
   return contains(kEndings, ending_of(file));
 }
 
