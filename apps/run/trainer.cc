@@ -1,10 +1,10 @@
 #include "apps/run/trainer.h"
 
-#include <algorithm>
 #include <memory>
 
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/find_lr.h"
+#include "apps/run/model_table.h"
 #include "apps/run/provenance.h"
 #include "apps/run/run_folders.h"
 #include "apps/run/run_record.h"
@@ -44,74 +44,6 @@ std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& opt
     if (!trace.empty()) require_trace_file(trace);  // perhaps in one of the folders
   });
   return folders;
-}
-
-/// Keras' name of a layer without its activation; the layer's kind if Keras has no name.
-std::string keras_name(const LayerSummary& layer) {
-  const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
-  if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
-  if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
-  constexpr std::string_view kNames =
-      ", batch_norm BatchNormalization, conv1d Conv1D, conv2d Conv2D, dense Dense, dropout "
-      "Dropout, "
-      "embedding Embedding, flatten Flatten, global_average_pool GlobalAveragePooling, "
-      "global_max_pool GlobalMaxPooling, layer_norm LayerNormalization, relu ReLU, "
-      "rescale Rescaling, softmax Softmax, sum Add, ";
-  const std::string_view name = listed(kNames, layer.kind);
-  return name.empty() ? layer.kind : std::string(name);
-}
-
-/// "norm1 (BatchNormalization + ReLU)"
-std::string name_of(const LayerSummary& layer) {
-  return fmt::format("{} ({}{})", layer.name, keras_name(layer),
-                     layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
-}
-
-/// "(None, 300, 7)"
-std::string shape_of(const LayerSummary& layer) {
-  std::string text = "(None";
-  for (int axis = 1; axis < layer.output.rank(); ++axis)
-    text += fmt::format(", {}", layer.output[axis]);
-  return text + ")";
-}
-
-/// 332,856
-std::string with_commas(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (auto place = std::ssize(text) - 3; place > 0; place -= 3) text.insert(place, ",");
-  return text;
-}
-
-/// The layers of a model and their parameters as the table of Keras' model.summary(), for samples
-/// of shape `sample`. Throws Error if they do not fit the model.
-std::string model_table(const ModelEntry& entry, Shape sample, int classes) {
-  const auto device = make_cpu_device(1);
-  const Model model(*device, entry, sample, classes, 1, Type::f32, /*training=*/false);
-  std::size_t names = 28, shapes = 25;  // widths of columns
-  std::int64_t trained = 0, statistics = 0;
-  for (const LayerSummary& layer : model.layers()) {
-    names = std::max(names, name_of(layer).size());
-    shapes = std::max(shapes, shape_of(layer).size());
-    trained += layer.parameters;
-    statistics += layer.statistics;
-  }
-  const auto row = [&](std::string_view name, std::string_view shape, const std::string& count) {
-    return fmt::format("{:<{}} {:<{}} {:<10}", name, names, shape, shapes, count);
-  };
-  const std::string head = row("Layer (type)", "Output Shape", "Param #");
-  const auto rule = [&](char c) { return std::string(head.size(), c); };
-  std::vector<std::string> lines{fmt::format("Model: \"{}\"", entry.name), rule('_'), head,
-                                 rule('=')};
-  for (const LayerSummary& layer : model.layers()) {
-    const std::string count = std::to_string(layer.parameters + layer.statistics);
-    lines.push_back(row(name_of(layer), shape_of(layer), count));
-  }
-  lines.push_back(rule('='));
-  lines.push_back("Total params: " + with_commas(trained + statistics));
-  lines.push_back("Trainable params: " + with_commas(trained));
-  lines.push_back("Non-trainable params: " + with_commas(statistics));
-  lines.push_back(rule('_'));
-  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 /// --summary, on rank 0. Without the files of the data set it shows the model's own samples.
