@@ -59,9 +59,12 @@ std::string Reporter::step_text(std::int64_t step) const {
 }
 
 void Reporter::line(const std::string& text) {
-  constexpr std::string_view kWarning = "warning      ";
-  if (!options_.reports.quiet) return result(text);
-  if (console_ && text.starts_with(kWarning)) warn(text.substr(kWarning.size()));
+  if (!options_.reports.quiet) result(text);
+}
+
+void Reporter::warning(const std::string& text) {
+  if (!options_.reports.quiet) return result(fmt::format("{:<12} {}", "warning", text));
+  if (console_) warn(text);
 }
 
 void Reporter::result(const std::string& text) {

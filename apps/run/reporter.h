@@ -30,9 +30,9 @@ class Reporter {
   Reporter(const Comm& comm, const Options& options, const RunPlan& plan, const RunFolders* folders,
            const std::function<bool()>& keep_waiting);
 
-  /// To stdout. With --quiet only warnings ("warning ..."), to stderr.
-  void line(const std::string& text);
-  void result(const std::string& text);  ///< to stdout, also with --quiet
+  void line(const std::string& text);     ///< to stdout, not with --quiet
+  void result(const std::string& text);   ///< to stdout, also with --quiet
+  void warning(const std::string& text);  ///< to stdout; with --quiet to stderr
   /// For summary.json, before begin().
   void know(const RunFacts& facts) { record_files_.know(facts); }
   /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into

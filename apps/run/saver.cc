@@ -155,8 +155,7 @@ void Saver::write(std::int64_t done, const RunProgress& progress,
   sections.insert(sections.end(), residuals.begin(), residuals.end());
   last_file_ = save_checkpoint(options_.dir, step_.layout(), sections, metadata);
   keep_if_best(done, progress);
-  for (const std::string& warning : pruner_.prune(last_file_))
-    reporter_.line(fmt::format("{:<12} {}", "warning", warning));
+  for (const std::string& warning : pruner_.prune(last_file_)) reporter_.warning(warning);
 }
 
 void Saver::require_finite(std::int64_t done) {

@@ -17,10 +17,13 @@ namespace {
 
 /// Headings of at most 12 characters, and texts; no line for an empty text.
 struct Lines {
-  std::vector<std::string> lines;
+  std::vector<std::pair<std::string, bool>> lines;  ///< and whether it is a warning
 
+  void warn(const std::string& text) {
+    if (!text.empty()) lines.emplace_back(text, true);
+  }
   void add(const char* heading, const std::string& text) {
-    if (!text.empty()) lines.push_back(fmt::format("{:<12} {}", heading, text));
+    if (!text.empty()) lines.emplace_back(fmt::format("{:<12} {}", heading, text), false);
   }
   void add(const char* heading, const std::vector<std::string>& texts) {
     for (const std::string& text : texts) add(heading, text);
@@ -161,11 +164,12 @@ void add_ranks(const RunSummary& f, const std::string& different, Lines& lines) 
                         host_name(), device.description));
   lines.add("devices", placement.devices);
   lines.add("note", placement.notes);
-  lines.add("warning", placement.warning);
+  lines.warn(placement.warning);
   if (different.empty()) return;
-  lines.add("warning", fmt::format("ranks compute differently: {}. If the instruction sets differ, "
-                                   "pass an --isa that all have.",
-                                   different));
+  lines.warn(
+      fmt::format("ranks compute differently: {}. If the instruction sets differ, "
+                  "pass an --isa that all have.",
+                  different));
 }
 
 /// "crops up to 4 pixels beyond the edges, cutout 8, mixup 0.2"; empty: none besides the set's own.
@@ -374,7 +378,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   } else if (!canonical) {
     lines.add("order", order);
   }
-  lines.add("warning", f.resumption.warnings);
+  for (const std::string& warning : f.resumption.warnings) lines.warn(warning);
   if (!resumed.empty()) {
     lines.add("resumed", fmt::format("from {} at step {} of {}", resumed, setup.plan.start.step,
                                      setup.plan.steps));
@@ -384,7 +388,8 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   lines.add("note", setup.plan.notes);
 
   reporter.line(fmt::format("Lockstep {}", build_name()));
-  for (const std::string& line : lines.lines) reporter.line(line);
+  for (const auto& [text, warns] : lines.lines)
+    warns ? reporter.warning(text) : reporter.line(text);
   if (options.reports.placement) print_placement(f, places, reporter);
   reporter.know(facts_of(f, order, std::move(facts)));
 }

@@ -102,9 +102,8 @@ void write_trace(Trace& trace, const RunSetup& setup, Reporter& reporter) {
   setup.recorder.phase("writing the trace", kSlowFiles);
   const std::string& file = setup.options.reports.trace;
   const std::string problem = trace.write(file);
-  reporter.line(problem.empty()
-                    ? fmt::format("{:<12} {}: open it at ui.perfetto.dev", "trace", file)
-                    : fmt::format("{:<12} no --trace was written: {}", "warning", problem));
+  if (!problem.empty()) return reporter.warning("no --trace was written: " + problem);
+  reporter.line(fmt::format("{:<12} {}: open it at ui.perfetto.dev", "trace", file));
 }
 
 /// Collective. Writes the timeline also if the loop ends with an error of all ranks. `failure`: for
