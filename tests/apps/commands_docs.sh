@@ -7,22 +7,7 @@
 . "$(dirname "$0")/lib_clone.sh"
 
 # Earlier pages have made data, photos of two classes, and runs.
-"$python" - "$clone" <<'END'
-import os, struct, sys
-os.chdir(sys.argv[1])
-for part, count in ("train", 20), ("test", 4):
-    for name, pixel in ("cat", b"\x20\x10\xd0"), ("dog", b"\xd0\x20\x10"):
-        os.makedirs(f"photos/{part}/{name}")
-        for i in range(count):
-            width, height = 40 + 4 * i, 48
-            data = pixel * width * height
-            head = struct.pack("<2sIHHIIiiHHIIiiII", b"BM", 54 + len(data), 0, 0, 54, 40, width, height, 1, 24, 0, len(data), 0, 0, 0, 0)
-            open(f"photos/{part}/{name}/{i}.bmp", "wb").write(head + data)
-os.makedirs("data/mnist")
-for part, count in ("train", 60000), ("t10k", 10000):
-    open(f"data/mnist/{part}-images-idx3-ubyte", "wb").write(struct.pack(">4I", 0x803, count, 28, 28) + bytes(784 * count))
-    open(f"data/mnist/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))
-END
+"$python" "$here/example_data.py" "$clone" 20 60000 10000
 run env -C "$clone" scripts/get_data.sh cifar10
 expect "the data are there" [ $code = 0 ]
 cp "$clone/photos/test/cat/0.bmp" "$clone/new.jpg"

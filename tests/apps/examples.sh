@@ -17,22 +17,11 @@ export OMPI_MCA_ess_singleton_isolated=1
 mkdir -p "$folder/data/cifar10"
 printf 'class%s\n' {0..9} >"$folder/data/cifar10/batches.meta.txt"
 truncate -s 30730000 "$folder"/data/cifar10/{data_batch_{1..5},test_batch}.bin
+"$python" "$here/example_data.py" "$folder" 12 600 100
 "$python" - "$folder" <<'END'
-import os, struct, sys
-import h5py, numpy
+import os, sys
+import numpy
 os.chdir(sys.argv[1])
-for part, count in ("train", 12), ("test", 4):
-    for name, pixel in ("cat", b"\x20\x10\xd0"), ("dog", b"\xd0\x20\x10"):
-        os.makedirs(f"photos/{part}/{name}")
-        for i in range(count):
-            width, height = 40 + 4 * i, 48
-            data = pixel * width * height
-            head = struct.pack("<2sIHHIIiiHHIIiiII", b"BM", 54 + len(data), 0, 0, 54, 40, width, height, 1, 24, 0, len(data), 0, 0, 0, 0)
-            open(f"photos/{part}/{name}/{i}.bmp", "wb").write(head + data)
-os.makedirs("data/mnist")
-for part, count in ("train", 600), ("t10k", 100):
-    open(f"data/mnist/{part}-images-idx3-ubyte", "wb").write(struct.pack(">4I", 0x803, count, 28, 28) + bytes(784 * count))
-    open(f"data/mnist/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count)))
 os.makedirs("data/reuters")
 texts = numpy.empty(400, dtype=object)
 texts[:] = [[1 + (i * j) % 50 for j in range(1 + i)] for i in range(400)]
