@@ -147,7 +147,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
   subject.images.skip_damaged |= o.images.skip_damaged;
   if (o.images.check == "decode") subject.images.check = o.images.check;
-  DatasetPair data;
+  OpenedData data;
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;
   Type type = Type::f32;

@@ -12,7 +12,7 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/image/photos.h"
-#include "src/data/standard.h"
+#include "src/data/normalisation.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
 

@@ -109,7 +109,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
 
 int run(BenchOptions o) {
   const DataSource source = o.data.source(1);
-  const DatasetPair pair =
+  const OpenedData pair =
       find(datasets(), o.data.dataset.empty() ? "folder" : o.data.dataset).open(source);
   const double loader = loader_rate(*pair.train, o),
                decoder = decoder_rate(find_images(source), o.seconds);

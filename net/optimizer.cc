@@ -106,11 +106,11 @@ std::vector<UpdateSpan> plan_update(const Layout& layout, Range range, const Opt
         "a layerwise optimizer was given a part of a parameter");
     const bool stepped = parameter.stepped();
     const float rate = stepped ? parameter.rate : 1;
-    const auto goes_on = [&](const UpdateSpan& last) {
+    const auto keep_going = [&](const UpdateSpan& last) {
       return part.begin == last.range.end() && stepped == last.stepped && rate == last.rate &&
              parameter.schedule == last.schedule && !layerwise;
     };
-    if (spans.empty() || !goes_on(spans.back()))
+    if (spans.empty() || !keep_going(spans.back()))
       spans.push_back({{part.begin, 0}, rate, parameter.schedule, parameter.shape, stepped});
     spans.back().range.count += part.count;
   }

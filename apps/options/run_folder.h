@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "apps/run/options.h"
+#include "apps/run/run_options.h"
 #include "collectives/comm/comm.h"
 
 namespace lockstep {

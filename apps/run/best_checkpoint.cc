@@ -50,7 +50,7 @@ bool tests_at_end(const RunSetup& setup) {
 
 std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluation,
                                     const Accuracy& best, std::int64_t done, float* last,
-                                    const std::function<bool(double)>& go_on) {
+                                    const std::function<bool(double)>& keep_going) {
   std::unique_ptr<Checkpoint> checkpoint;
   setup.recorder.phase("reading best.h5", kSlowFiles);
   agree(setup.comm, [&] {
@@ -62,7 +62,7 @@ std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluatio
   float* const weights =
       found ? evaluation.load(setup.comm, checkpoint.get(), averaged ? "ema" : "parameters") : last;
   setup.recorder.phase("evaluating the test set");
-  auto result = evaluation.run(setup.comm, weights, go_on);
+  auto result = evaluation.run(setup.comm, weights, keep_going);
   if (!result) return std::nullopt;
   return TestResult{std::move(*result), found ? best.step : done};
 }

@@ -34,6 +34,6 @@ struct TestResult {
 /// then one of the test set. None: a rank was asked to stop (Evaluation::run). Throws AgreedError.
 std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluation,
                                     const Accuracy& best, std::int64_t done, float* last,
-                                    const std::function<bool(double)>& go_on);
+                                    const std::function<bool(double)>& keep_going);
 
 }  // namespace lockstep

@@ -9,14 +9,14 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/image/names.h"
-#include "src/data/standard.h"
+#include "src/data/normalisation.h"
 #include "src/data/validation.h"
 #include "src/device/devices.h"
 #include "src/files/file.h"
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainedImages, class_names, normalisation, format, validation,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, validation,
                                    check, skip_damaged, identity, folder)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
                                    network, images, step, seed)
@@ -34,11 +34,11 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
 }
 
 /// The facts about its images, some of which are options of its run.
-TrainedImages images_of(const CheckpointMetadata& metadata) {
-  TrainedImages images{.class_names = lines_of(text_of(metadata, kClassNames)),
-                       .normalisation = text_of(metadata, kNormalisation),
-                       .format = text_of(metadata, kFormat),
-                       .identity = text_of(metadata, "data")};
+DataOfCheckpoint images_of(const CheckpointMetadata& metadata) {
+  DataOfCheckpoint images{.class_names = lines_of(text_of(metadata, kClassNames)),
+                          .normalisation = text_of(metadata, kNormalisation),
+                          .format = text_of(metadata, kFormat),
+                          .identity = text_of(metadata, "data")};
   for (const auto& [name, value] : named_values(text_of(metadata, "options"))) {
     if (name == "validation") images.validation = std::strtod(value.c_str(), nullptr);
     if (name == "data" && value.size() > 2) images.folder = value.substr(1, value.size() - 2);
@@ -173,7 +173,7 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
           "constructor of its Dataset.",
           checkpoint.file);
   if (is_normalised(format))
-    format.standard = standard_from(checkpoint.images.normalisation, format.size.channels);
+    format.standard = normalisation_from(checkpoint.images.normalisation, format.size.channels);
   return format;
 }
 
@@ -191,7 +191,7 @@ namespace {
 
 /// Whether `directory`, with the test samples of `identity`, contains those that the run was
 /// trained on: the same samples, or those in the train/ of its folder.
-bool are_training_images(const TrainedImages& trained, const std::string& identity,
+bool are_training_images(const DataOfCheckpoint& trained, const std::string& identity,
                          const std::filesystem::path& directory) {
   std::error_code unknown;
   const auto place = std::filesystem::weakly_canonical(directory, unknown);
@@ -206,8 +206,8 @@ bool are_training_images(const TrainedImages& trained, const std::string& identi
 
 }  // namespace
 
-DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
-                          const HostRanks& host, std::vector<std::string>& notes) {
+OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
+                         const HostRanks& host, std::vector<std::string>& notes) {
   const DatasetEntry& entry = find(datasets(), checkpoint.dataset);
   const bool generated = entry.files.empty();
   if (generated && !directory.empty())
@@ -219,7 +219,7 @@ DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::stri
   DataSource source = source_of(checkpoint, directory);
   source.host = host;
   require_source(entry, directory);
-  DatasetPair data =
+  OpenedData data =
       test_only ? entry.open_test(source, checkpoint.images) : open_data(entry, source);
   if (!data.test) data.test = std::move(data.validation);
   notes.insert(notes.end(), data.notes.begin(), data.notes.end());

@@ -55,7 +55,7 @@ struct EvaluatedCheckpoint {
   std::string file, dataset, model, precision;
   std::string weights;  ///< "ema": the moving average; "raw": the weights
   std::string network;  ///< the text of the user's own network; empty: none
-  TrainedImages images;
+  DataOfCheckpoint images;
   std::int64_t step = 0;
   std::uint64_t seed = 0;
 
@@ -102,7 +102,7 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& d
 /// as in training, and labels are those of the checkpoint's classes. Throws a usage Error if the
 /// data set has files and `directory` is empty, or the other way round. Adds to `notes` if the data
 /// differ from those of training.
-DatasetPair open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
-                          const HostRanks& host, std::vector<std::string>& notes);
+OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
+                         const HostRanks& host, std::vector<std::string>& notes);
 
 }  // namespace lockstep

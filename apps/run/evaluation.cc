@@ -271,7 +271,7 @@ float* Evaluation::load(const Comm& comm, const Checkpoint* checkpoint,
 }
 
 std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,
-                                                const std::function<bool(double)>& go_on) {
+                                                const std::function<bool(double)>& keep_going) {
   model_.bind(parameters, nullptr);
   std::byte* host_sums = host_.get() + sums_;
   std::memset(host_sums, 0, sums_bytes_);
@@ -290,7 +290,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
       find_mistakes_in(repeats ? repeat_batch(first / batch_) : score_batch(first, count));
     });
     const std::int64_t done = std::min(round + comm.size(), batches);
-    const bool enough = !go_on(static_cast<double>(done) / static_cast<double>(batches));
+    const bool enough = !keep_going(static_cast<double>(done) / static_cast<double>(batches));
     if (comm.max(enough) > 0) return std::nullopt;
   }
   device_.copy(*stream_, host_sums, arena_.at(sums_), sums_bytes_);

@@ -100,10 +100,10 @@ class Evaluation {
   /// Collective. Evaluates `parameters`, layout().count floats in memory of the device, the same on
   /// all ranks. They must stay valid until the next call. Every rank gets the sums. Damaged samples
   /// that the data set skips do not count. Throws AgreedError if a rank cannot read its samples, or
-  /// if all are damaged. After each batch every rank calls `go_on` with the share of the data set
-  /// that is done. If it returns false on one rank, all ranks stop at once. None: they stopped.
+  /// if all are damaged. After each batch every rank calls `keep_going` with the share of the data
+  /// set that is done. If it returns false on one rank, all ranks stop at once. None: they stopped.
   std::optional<EvaluationResult> run(const Comm& comm, float* parameters,
-                                      const std::function<bool(double)>& go_on);
+                                      const std::function<bool(double)>& keep_going);
 
   /// Local, after run(): the first samples of the data set, at most kBatch.
   Answers first_batch();

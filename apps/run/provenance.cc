@@ -8,7 +8,7 @@
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/data/standard.h"
+#include "src/data/normalisation.h"
 
 namespace lockstep {
 namespace {
@@ -95,7 +95,7 @@ std::string other_classes(const std::vector<std::string>& before,
 }
 
 /// Adds to `notes` if the weights of --init are of other classes.
-void compare_classes(const Options& options, const Resumption& resumption, const DatasetPair& data,
+void compare_classes(const Options& options, const Resumption& resumption, const OpenedData& data,
                      std::vector<std::string>& notes) {
   const std::vector<std::string> before = lines_of(text_of(resumption.initial, kClassNames));
   if (!has_other_classes(options, resumption.initial, data)) return;
@@ -116,14 +116,14 @@ std::string normalisation_of(const Dataset& data) {
 }  // namespace
 
 bool has_other_classes(const Options& options, const CheckpointMetadata& initial,
-                       const DatasetPair& data) {
+                       const OpenedData& data) {
   const std::vector<std::string> before = lines_of(text_of(initial, kClassNames));
   return !before.empty() && before != data.class_names &&
          text_of(initial, "model") == options.model.name;
 }
 
 Provenance provenance(const Comm& comm, const Options& options, const RunPlan& plan,
-                      const Device& device, const DatasetPair& data, const TrainingStep& step) {
+                      const Device& device, const OpenedData& data, const TrainingStep& step) {
   Provenance texts = {{"options", options.text},
                       {"version", build_name()},
                       {"threads", std::to_string(plan.threads)},
@@ -211,7 +211,7 @@ std::string first_other_file(const std::string& before, const std::string& now, 
 }
 
 void require_same_data(const Options& options, const Resumption& resumption,
-                       const DatasetPair& data) {
+                       const OpenedData& data) {
   if (resumption.file.empty()) return;
   const std::string name = std::filesystem::path(resumption.file).filename();
   const std::string before = text_of(resumption.metadata, "data");
@@ -231,13 +231,13 @@ void require_same_data(const Options& options, const Resumption& resumption,
 void normalise(Dataset& data, const std::string& text, const std::string& file) {
   if (text.empty() || !has_normalisation(data)) return;
   try {
-    data.standardise(standard_from(text, data.format().size.channels));
+    data.standardise(normalisation_from(text, data.format().size.channels));
   } catch (const Error& error) {
     fail("{} does not fit these images: {}", file, error.what());
   }
 }
 
-void follow_checkpoint(const Options& options, const Resumption& resumption, DatasetPair& data,
+void follow_checkpoint(const Options& options, const Resumption& resumption, OpenedData& data,
                        std::vector<std::string>& notes) {
   const bool resumed = !resumption.file.empty();
   const std::string& file = resumed ? resumption.file : resumption.init;

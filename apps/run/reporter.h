@@ -9,9 +9,9 @@
 
 #include "apps/run/evaluation.h"
 #include "apps/run/metrics.h"
-#include "apps/run/options.h"
 #include "apps/run/progress.h"
 #include "apps/run/run_folders.h"
+#include "apps/run/run_options.h"
 #include "apps/run/run_record.h"
 #include "apps/step/run_plan.h"
 #include "net/parameters.h"

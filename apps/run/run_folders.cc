@@ -21,7 +21,7 @@ class FolderWait {
       : option_(option), folder_(std::move(folder)), quiet_(quiet) {}
 
   /// Looks at the folder; returns whether to wait on.
-  bool goes_on() {
+  bool keep_going() {
     if (over_) return false;
     const auto silent = FolderLock::silent_holder(folder_);
     if (silent && stamp_.empty()) {
@@ -90,7 +90,7 @@ void await_folders(const Comm& comm, const Options& options,
   for (;;) {
     bool waiting = false;
     agree(comm, [&] {
-      for (FolderWait& wait : waits) waiting |= wait.goes_on();
+      for (FolderWait& wait : waits) waiting |= wait.keep_going();
     });
     if (comm.max(waiting) == 0) return;
     look_for_stop();

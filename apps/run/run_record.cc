@@ -8,7 +8,7 @@
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
-#include "src/data/image/picture.h"
+#include "src/data/image/thumbnail.h"
 #include "src/files/file.h"
 #include "src/files/folder_lock.h"
 #include "src/report/report.h"
@@ -99,9 +99,9 @@ ordered_json rows_of(const std::vector<std::int64_t>& confusion, std::size_t cla
 
 ordered_json to_json(const Mistake& mistake, const Dataset& data) {
   constexpr std::int64_t kEdge = 64;  // pixels
-  Picture picture;
+  Thumbnail picture;
   try {
-    picture = picture_of(data, mistake.sample, kEdge);
+    picture = thumbnail_of(data, mistake.sample, kEdge);
   } catch (const Error&) {  // the table is worth more than one picture
   }
   return {{"sample", mistake.sample},           {"label", mistake.label},

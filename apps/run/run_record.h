@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "apps/run/evaluation.h"
-#include "apps/run/options.h"
 #include "apps/run/progress.h"
+#include "apps/run/run_options.h"
 #include "apps/step/run_plan.h"
 
 namespace lockstep {
@@ -103,8 +103,8 @@ class FailureRecord {
   /// `run`: the id of the run. Does nothing if the run has no folder.
   FailureRecord(const Options& options, std::string run);
   /// Replaces the status "running" in summary.json by "failed", and adds "reason": the first line
-  /// of `error`, without the name of the program. Replaces report.html too. Changes nothing if another process has the
-  /// folder, or if this host does not see it. Any thread; throws nothing.
+  /// of `error`, without the name of the program. Replaces report.html too. Changes nothing if
+  /// another process has the folder, or if this host does not see it. Any thread; throws nothing.
   void write(const std::string& error) const noexcept;
 
  private:

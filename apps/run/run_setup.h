@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/run/options.h"
+#include "apps/run/run_options.h"
 #include "apps/step/placement.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/training_step.h"
@@ -48,7 +48,7 @@ class RunSetup {
   Comm comm;
   RunShape shape;
   Placement placement;
-  DatasetPair data;
+  OpenedData data;
   RunPlan plan;
   Device* device = nullptr;
 

@@ -165,12 +165,12 @@ void Saver::require_finite(std::int64_t done) {
       require(std::all_of(values, values + step_.layout().count,
                           [](float value) { return std::isfinite(value); }),
               "Model diverged: {} not finite after step {}{}",
-              section.name == "parameters" ? "weights are" : section.name + " is", done, cure());
+              section.name == "parameters" ? "weights are" : section.name + " is", done, advice());
     }
   });
 }
 
-std::string Saver::cure() const {
+std::string Saver::advice() const {
   if (last_file_.empty()) return ". Use a smaller --lr or a --warmup-epochs.";
   // A resumed run may be beyond any warm-up.
   return fmt::format("; the last good checkpoint is {}. Use a smaller --lr.", last_file_.string());

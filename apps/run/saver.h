@@ -44,7 +44,7 @@ class Saver {
   /// neither replaces the last good checkpoint nor succeeds.
   void require_finite(std::int64_t done);
   /// Local. The advice after divergence, as the end of an error's line.
-  std::string cure() const;
+  std::string advice() const;
 
  private:
   CheckpointMetadata metadata(std::int64_t done, const RunProgress& progress) const;

@@ -197,7 +197,7 @@ std::string augmentation_text(const DataOptions& o) {
 
 void add_data(const RunSummary& f, Lines& lines) {
   const Options& options = f.setup.options;
-  const DatasetPair& sets = f.setup.data;
+  const OpenedData& sets = f.setup.data;
   lines.add("data", fmt::format("{}; classes {}", sets.train->describe(),
                                 one_line(listed(sets.class_names))));
   if (const auto& data = find(datasets(), options.data.dataset); !data.stands_for.empty()) {

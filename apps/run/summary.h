@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "apps/run/evaluation.h"
-#include "apps/run/options.h"
 #include "apps/run/reporter.h"
 #include "apps/run/resumption.h"
+#include "apps/run/run_options.h"
 #include "apps/run/run_setup.h"
 
 namespace lockstep {

@@ -57,7 +57,7 @@ void print_model(const Options& options) {
                                table, kAssumedClasses));
     return;
   }
-  const DatasetPair data = open_data(set, options.data.source(options.schedule.seed));
+  const OpenedData data = open_data(set, options.data.source(options.schedule.seed));
   require_fit(entry, data.train->sample_shape());
   Console().line(model_table(entry, data.train->sample_shape(), data.train->classes()));
 }

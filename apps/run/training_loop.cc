@@ -128,7 +128,7 @@ class TrainingLoop {
       if (!std::isfinite(totals->cross_entropy)) {
         throw AgreedError(fmt::format("Model diverged with loss = {} at step {}{}",
                                       std::isnan(totals->cross_entropy) ? "NaN" : "infinity",
-                                      collected_, saver_.cure()));
+                                      collected_, saver_.advice()));
       }
       epoch_.add(*totals);
       if (reports(collected_)) report(collected_, *totals);
@@ -188,7 +188,7 @@ class TrainingLoop {
     std::optional<EvaluationResult> result;
     try {
       result = parts_.evaluation.run(parts_.setup.comm, step_.evaluated(),
-                                     [this](double share) { return goes_on(share); });
+                                     [this](double share) { return keep_going(share); });
     } catch (const AgreedError&) {  // an image cannot be read: the resumed run evaluates
       saver_.save(done, progress_);
       throw;
@@ -199,7 +199,7 @@ class TrainingLoop {
     reporter_.evaluation("evaluation", done, plan_.epoch_at(done), *result,
                          fmt::format("{}{}", step_.state().average ? "moving average" : "weights",
                                      parts_.setup.data.validation ? ", validation set" : ""));
-    const DatasetPair& data = parts_.setup.data;
+    const OpenedData& data = parts_.setup.data;
     reporter_.classes({.result = *result,
                        .data = data.evaluated(),
                        .classes = data.class_names,
@@ -227,7 +227,7 @@ class TrainingLoop {
     }
   }
 
-  bool goes_on(double share) {
+  bool keep_going(double share) {
     parts_.setup.recorder.progress();
     reporter_.evaluating(share);
     return !parts_.stop_requested();
@@ -252,7 +252,7 @@ class TrainingLoop {
     const TimedSpan span = phase("test", "evaluating the test set");
     const auto tested =
         test_best(parts_.setup, parts_.evaluation, progress_.best, done, step_.evaluated(),
-                  [this](double share) { return goes_on(share); });
+                  [this](double share) { return keep_going(share); });
     name_skipped();
     if (!tested) stop(done);
     const bool best = tested->step == progress_.best.step;
@@ -273,8 +273,8 @@ class TrainingLoop {
   void require_finite_loss(std::int64_t done) {
     parts_.setup.recorder.phase("checking the last update", 0);
     if (parts_.setup.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
-    throw AgreedError(
-        fmt::format("Model diverged: the loss after step {} is not finite{}", done, saver_.cure()));
+    throw AgreedError(fmt::format("Model diverged: the loss after step {} is not finite{}", done,
+                                  saver_.advice()));
   }
 
   void summarize(std::int64_t done, const char* status) {

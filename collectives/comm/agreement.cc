@@ -70,12 +70,12 @@ void agree(const Comm& comm, const std::function<void()>& body) {
 }
 
 void expect_same(const Comm& comm, const std::string& what, const std::string& text,
-                 const std::string& cure) {
+                 const std::string& advice) {
   const std::string reference = comm.broadcast(text);
   agree(comm, [&] {
     if (text == reference) return;
     const auto [here, there] = first_difference(text, reference);
-    fail_usage("{} differ: \"{}\" here, \"{}\" on rank 0. {}.", what, here, there, cure);
+    fail_usage("{} differ: \"{}\" here, \"{}\" on rank 0. {}.", what, here, there, advice);
   });
 }
 

@@ -80,12 +80,12 @@ Error current_error();
 
 /// Compares `text` (lines of "key = value") with rank 0's. If it differs, all ranks throw the same
 /// AgreedError. It names the lowest rank that differs, the first line that differs, and both
-/// values. `what`: the heading ("command lines"). `cure`: a sentence without its period.
+/// values. `what`: the heading ("command lines"). `advice`: a sentence without its period.
 void expect_same(
     const Comm& comm, const std::string& what, const std::string& text,
-    const std::string& cure = "Start all ranks with the same build, options and files");
+    const std::string& advice = "Start all ranks with the same build, options and files");
 
-/// The cure of expect_same() for arguments of a function.
+/// The advice of expect_same() for arguments of a function.
 inline constexpr const char* kSameArguments = "Pass the same values on all ranks";
 
 }  // namespace lockstep

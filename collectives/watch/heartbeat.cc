@@ -61,7 +61,7 @@ sockaddr_in address_of(std::uint32_t ip, std::uint16_t port) {
 
 /// A listening socket, or -1. Sets the port of `card`, which the kernel chooses. Binds to the
 /// address of the host, or to all if it has several.
-int listen_for(HostCard& card) {
+int listen_for(HostAddress& card) {
   const bool several = card.addresses[1].ip != 0;
   if (card.addresses[0].ip == 0) return -1;
   int socket = open_socket();
@@ -98,7 +98,7 @@ struct Heartbeat::Peer {
   double since_probe = 0;
   std::int64_t sent = 0, acknowledged = 0;  ///< bytes
   std::string heard = {};                   ///< begin of an incomplete message
-  Reach reach = {};
+  PeerReachability reach = {};
 };
 
 /// An accepted connection that has not sent the key.
@@ -128,7 +128,7 @@ bool heartbeat_wanted() {
 
 std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   if (node.size() == all.size()) return nullptr;
-  HostCard card;
+  HostAddress card;
   int listener = -1;
   if (node.rank() == 0) {
     card = own_card();
@@ -137,11 +137,11 @@ std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   const auto cards = exchange_cards(all, node, card);
   if (listener < 0) return nullptr;
   const auto own = std::find_if(cards.begin(), cards.end(),
-                                [&](const HostCard& other) { return other.key == card.key; });
+                                [&](const HostAddress& other) { return other.key == card.key; });
   return std::make_unique<Heartbeat>(cards, static_cast<int>(own - cards.begin()), listener);
 }
 
-Heartbeat::Heartbeat(std::vector<HostCard> cards, int self, int listener)
+Heartbeat::Heartbeat(std::vector<HostAddress> cards, int self, int listener)
     : cards_(std::move(cards)), self_(self), listener_(listener) {
   for (const int host : heartbeat_peers(self, static_cast<int>(cards_.size()))) {
     if (cards_[host].port == 0) continue;
@@ -149,7 +149,7 @@ Heartbeat::Heartbeat(std::vector<HostCard> cards, int self, int listener)
     if (self < host) peers_.back().ways = ways_to(cards_[self], cards_[host]);
   }
   const auto launcher = std::find_if(cards_.begin(), cards_.end(),
-                                     [](const HostCard& card) { return card.has_launcher; });
+                                     [](const HostAddress& card) { return card.has_launcher; });
   if (launcher != cards_.end()) printer_ = static_cast<int>(launcher - cards_.begin());
 }
 
@@ -183,7 +183,7 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& flight_r
     const double interval = std::clamp(timeout / 10, 0.2, 2.0);
     beat(peer, elapsed, interval);
     sure |= peer.reach.look(elapsed, pace_, timeout);
-    if (peer.reach.silent() > Reach::limit(timeout) / 2) probe(peer, elapsed, interval);
+    if (peer.reach.silent() > PeerReachability::limit(timeout) / 2) probe(peer, elapsed, interval);
     if (!peer.reach.suspect(timeout)) continue;
     suspects_ = true;
     verdict.to.push_back(peer.host);  // includes others that were lost at about the same time

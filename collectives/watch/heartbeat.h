@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "collectives/comm/comm.h"
-#include "collectives/watch/host_card.h"
-#include "collectives/watch/reach.h"
+#include "collectives/watch/host_address.h"
+#include "collectives/watch/peer_reachability.h"
 
 namespace lockstep {
 
@@ -43,7 +43,7 @@ class Heartbeat {
 
   /// Without MPI. `cards`: of all hosts. `listener`: the socket of the port in cards[self], owned
   /// by this object.
-  Heartbeat(std::vector<HostCard> cards, int self, int listener);
+  Heartbeat(std::vector<HostAddress> cards, int self, int listener);
   ~Heartbeat();
   Heartbeat& operator=(Heartbeat&&) = delete;  ///< neither copied nor moved
 
@@ -86,7 +86,7 @@ class Heartbeat {
   void listen_to(Peer& peer);
   void pace(const FlightRecorder& flight_recorder, double elapsed);
 
-  const std::vector<HostCard> cards_;
+  const std::vector<HostAddress> cards_;
   const int self_;
   int printer_ = 0;
   int listener_;

@@ -9,7 +9,7 @@
 
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/launcher.h"
-#include "collectives/watch/reach.h"
+#include "collectives/watch/peer_reachability.h"
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 
@@ -182,7 +182,7 @@ void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
   const std::string line = fmt::format(
       "{}: host {} cannot reach host {}, without an answer for {:g} s {}. Check the network and "
       "the power of both.{}",
-      program_, heartbeat_->name(verdict.from), others, Reach::limit(timeout_),
+      program_, heartbeat_->name(verdict.from), others, PeerReachability::limit(timeout_),
       place_of(flight_recorder_.mine().read()), resume_hint(flight_recorder_));
   if (!heartbeat_->prints()) std::this_thread::sleep_for(kForPrinter);
   const Launcher launcher = find_launcher();

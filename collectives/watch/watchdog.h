@@ -22,7 +22,7 @@ namespace lockstep {
 ///  - the death of a rank of this node that has not called goodbye(), at once;
 ///  - a signal that has stopped a rank for two watched seconds. A run that is stopped and continued
 ///    as a whole is not watched in between;
-///  - a host that cannot be reached: see Heartbeat and Reach;
+///  - a host that cannot be reached: see Heartbeat and PeerReachability;
 ///  - silence: see HangDetector.
 /// Each rank asks the kernel only about the next rank of the node that has not left, and writes the
 /// answer to its record. If another rank has claimed first_failure(), that rank prints, and this

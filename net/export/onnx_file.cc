@@ -31,7 +31,7 @@ void declare(onnx::Value& value, const char* name, int type, std::int64_t batch,
 }
 
 /// (x - mean) / deviation of each channel, for pixels from 0 to 1.
-OnnxValue normalised(OnnxGraph& graph, const OnnxValue& x, const Standard& standard) {
+OnnxValue normalised(OnnxGraph& graph, const OnnxValue& x, const Normalisation& standard) {
   const std::int64_t channels = x.shape.back();
   std::array<float, 4> mean{}, deviation{};
   for (std::size_t c = 0; c < 4; ++c) {

@@ -22,7 +22,7 @@ std::size_t SampleFormat::bytes() const {
 }
 
 void DamageLog::found(const DamagedSample& sample) {
-  if (!skip_) throw Error(sample.fact + ". " + cure_);
+  if (!skip_) throw Error(sample.fact + ". " + advice_);
   const std::lock_guard lock(mutex_);
   if (known_.insert(sample.fact).second) fresh_.push_back(sample.fact);
 }
@@ -75,12 +75,12 @@ void require_source(const DatasetEntry& entry, const std::filesystem::path& path
   }
   if (entry.one_file || type != std::filesystem::file_type::regular) return;
   const std::string ending = ending_of(path);
-  const std::string_view cure = cure_of(path) == kUnpack ? "Unpack it, and pass the folder."
-                                : ending == ".h5" || ending == ".hdf5"
-                                    ? "A file of pack_images needs a run with --dataset packed."
-                                    : "Pass the folder.";
+  const std::string_view advice = advice_of(path) == kUnpack ? "Unpack it, and pass the folder."
+                                  : ending == ".h5" || ending == ".hdf5"
+                                      ? "A file of pack_images needs a run with --dataset packed."
+                                      : "Pass the folder.";
   fail_usage("{} is a file, and data set {} needs a folder with {}. {}", name, entry.name,
-             entry.files, cure);
+             entry.files, advice);
 }
 
 }  // namespace lockstep

@@ -29,7 +29,7 @@ struct ImageSize {
 };
 
 /// At most 4 channels.
-struct Standard {
+struct Normalisation {
   std::array<float, 4> mean{}, deviation{1, 1, 1, 1};
 };
 
@@ -43,9 +43,9 @@ struct SampleFormat {
     words,   ///< int32, as a network sees them
   };
   Kind kind = Kind::values;
-  ImageSize size = {};     ///< of what is stored; words: {1, length, 1}
-  Standard standard = {};  ///< of `images`
-  bool moved = false;      ///< whether training moves and mirrors `images`
+  ImageSize size = {};          ///< of what is stored; words: {1, length, 1}
+  Normalisation standard = {};  ///< of `images`
+  bool moved = false;           ///< whether training moves and mirrors `images`
   /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
   /// image may be moved.
   int padding = 0;
@@ -72,16 +72,16 @@ struct Mixing {
 /// A sample that can never be decoded, though its bytes can be read. Other samples can.
 class DamagedSample : public Error {
  public:
-  DamagedSample(const std::string& fact, const std::string& cure)
-      : Error(fact + ". " + cure), fact(fact) {}
+  DamagedSample(const std::string& fact, const std::string& advice)
+      : Error(fact + ". " + advice), fact(fact) {}
   const std::string fact;
 };
 
 /// The damaged samples that a run meets after its start. Any thread.
 class DamageLog {
  public:
-  /// `skip`: it goes on without them. Else they are errors that end with `cure`.
-  DamageLog(bool skip, std::string cure) : skip_(skip), cure_(std::move(cure)) {}
+  /// `skip`: it goes on without them. Else they are errors that end with `advice`.
+  DamageLog(bool skip, std::string advice) : skip_(skip), advice_(std::move(advice)) {}
   /// Throws Error unless damaged samples are skipped.
   void found(const DamagedSample& sample);
   /// The facts of the samples that were found since the last call, each once.
@@ -89,7 +89,7 @@ class DamageLog {
 
  private:
   const bool skip_;
-  const std::string cure_;
+  const std::string advice_;
   std::mutex mutex_;
   std::set<std::string> known_;
   std::vector<std::string> fresh_;
@@ -128,7 +128,7 @@ class Dataset {
   bool crops() const { return format_.kind == SampleFormat::Kind::crops || format_.moved; }
   void pad_crops(int pixels) { format_.padding = pixels; }
   void alternate_flips(bool alternate) { format_.alternate = alternate; }
-  void standardise(const Standard& standard) { format_.standard = standard; }
+  void standardise(const Normalisation& standard) { format_.standard = standard; }
   void log_damage(std::shared_ptr<DamageLog> log) { damage_ = std::move(log); }
   /// Null: read_if_whole() and read_whole() are as read().
   DamageLog* damage() const { return damage_.get(); }
@@ -184,12 +184,12 @@ struct DataSource {
   HostRanks host = {};
 };
 
-/// Names of lines of DatasetPair::identity that only one of two equal data sets may have: early
+/// Names of lines of OpenedData::identity that only one of two equal data sets may have: early
 /// checkpoints have none, and packed images have another one than their folder.
 inline constexpr std::string_view kFileContents = "photos", kPackedContents = "packed photos";
 
 /// The training set and the sets that training does not see.
-struct DatasetPair {
+struct OpenedData {
   /// `test` or `validation` may be null, but not both.
   std::unique_ptr<Dataset> train, test, validation = nullptr;
   /// By label. Checkpoints contain them.
@@ -208,12 +208,12 @@ struct DatasetPair {
 };
 
 /// A checkpoint's facts about the images that it was trained on.
-struct TrainedImages {
+struct DataOfCheckpoint {
   /// By label, at least one.
   std::vector<std::string> class_names;
-  std::string normalisation;  ///< the text of to_text() (src/data/standard.h)
+  std::string normalisation;  ///< the text of to_text() (src/data/normalisation.h)
   std::string format = {};    ///< to_text() of their SampleFormat
-  std::string identity = {};  ///< DatasetPair::identity
+  std::string identity = {};  ///< OpenedData::identity
   std::string folder = {};    ///< --data of the run
   double validation = 0;      ///< DataSource::validation
   std::string check = "headers";
@@ -231,13 +231,13 @@ struct DatasetEntry {
   /// Defaults of a run.
   std::string_view model;
   std::int64_t steps;
-  /// Throws Error that names the file, what is wrong and the cure.
-  DatasetPair (*open)(const DataSource& source);
+  /// Throws Error that names the file, what is wrong and the advice.
+  OpenedData (*open)(const DataSource& source);
   /// Whether its files are the user's own, so that scripts/get_data.sh cannot download them.
   bool own = false;
   /// Opens only the test set, with the checkpoint's classes by name; `train` stays null. Throws
   /// Error also if the test set has a class that the checkpoint does not know. Null: use open().
-  DatasetPair (*open_test)(const DataSource& source, const TrainedImages& trained) = nullptr;
+  OpenedData (*open_test)(const DataSource& source, const DataOfCheckpoint& trained) = nullptr;
   /// Whether ImageOptions::size brings its images to one size.
   bool resizes = false;
   /// Whether --data is one file instead of a folder.

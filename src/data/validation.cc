@@ -51,7 +51,7 @@ class Part : public Dataset {
   bool counted_;
 };
 
-void divide(DatasetPair& pair, double share) {
+void divide(OpenedData& pair, double share) {
   const std::shared_ptr<const Dataset> all = std::move(pair.train);
   std::vector<std::uint32_t> training, validation;
   for (std::int64_t i = 0; i < all->size(); ++i) {
@@ -67,7 +67,7 @@ void divide(DatasetPair& pair, double share) {
 }
 
 /// Notes classes that look alike, classes without samples, and very unequal classes.
-void note_classes(DatasetPair& pair) {
+void note_classes(OpenedData& pair) {
   constexpr std::int64_t kUnequal = 3;
   const std::string alike = look_alikes(pair.class_names);
   if (!alike.empty()) pair.notes.push_back(alike);
@@ -106,9 +106,9 @@ double number_of(const std::string& name) {
   return (mixed ^ (mixed >> 13)) * 0x1p-32;
 }
 
-DatasetPair open_data(const DatasetEntry& entry, const DataSource& source) {
+OpenedData open_data(const DatasetEntry& entry, const DataSource& source) {
   require_source(entry, source.folder);
-  DatasetPair pair = entry.open(source);
+  OpenedData pair = entry.open(source);
   if (source.validation > 0 && !pair.validation) divide(pair, source.validation);
   note_classes(pair);
   return pair;

@@ -15,6 +15,6 @@ double number_of(const std::string& name);
 /// Opens the sets of `entry`. If the data set has not made a validation set itself, this takes
 /// source.validation of its training samples by their indices. The validation samples are as in an
 /// evaluation. Notes classes that may surprise. Throws Error if a part is empty.
-DatasetPair open_data(const DatasetEntry& entry, const DataSource& source);
+OpenedData open_data(const DatasetEntry& entry, const DataSource& source);
 
 }  // namespace lockstep

@@ -23,7 +23,7 @@
 
 namespace lockstep {
 
-std::string_view cure(int error) {
+std::string_view advice(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
@@ -56,8 +56,8 @@ void fail_to_read(const std::filesystem::path& path, int error) {
   throw UnreadableFile(fmt::format("cannot read {}: {}; {}", path.string(), std::strerror(error),
                                    refused    ? "check its permissions"
                                    : missing  ? "check its name"
-                                   : too_many ? cure(error)
-                                              : cure(EIO)),
+                                   : too_many ? advice(error)
+                                              : advice(EIO)),
                        error);
 }
 
@@ -124,7 +124,7 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& file) {
 }
 
 void fail_to(const char* verb, const std::filesystem::path& path, int error) {
-  fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), cure(error));
+  fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), advice(error));
 }
 
 void sync_directory(const std::filesystem::path& directory) {
@@ -291,7 +291,7 @@ std::vector<std::filesystem::path> make_directories(const std::filesystem::path&
   std::filesystem::create_directories(directory, error);
   if (error) {
     fail("cannot create the {} {}: {}; {}", purpose, directory.string(), error.message(),
-         cure(error.value()));
+         advice(error.value()));
   }
   for (const std::filesystem::path& path : missing) sync_directory(path.parent_path());
   return missing;
@@ -310,7 +310,7 @@ std::vector<std::filesystem::path> require_writable_directory(
   const std::vector<std::filesystem::path> made = make_directories(directory, purpose);
   if (const int error = probe_beside(directory / "probe"); error != 0) {
     fail("cannot write to the {} {}: {}; {}", purpose, directory.string(), std::strerror(error),
-         cure(error));
+         advice(error));
   }
   return made;
 }

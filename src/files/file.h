@@ -16,7 +16,7 @@
 namespace lockstep {
 
 /// The fix for `error`, an errno of a file or a folder: the end of a message.
-std::string_view cure(int error);
+std::string_view advice(int error);
 
 /// A file that cannot be opened or read now: the disk, a lock, permissions. It may be whole, so no
 /// older file may take its place, and nothing may be written over it.

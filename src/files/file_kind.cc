@@ -21,7 +21,8 @@ struct Mark {
 
 constexpr FileKind kPytorch{"a PyTorch file",
                             "Convert its weights to .safetensors (docs/training.md)."},
-    kPickle{"a Python pickle", kPytorch.cure}, kNumpy{"a NumPy file", "Write HDF5 (docs/data.md)."},
+    kPickle{"a Python pickle", kPytorch.advice},
+    kNumpy{"a NumPy file", "Write HDF5 (docs/data.md)."},
     kKeras{"a Keras file", "Pass weights of Lockstep or PyTorch."},
     kArchive{"an archive", "Unpack it first."},
     kImage{"an image", "Pass images to classify, after the checkpoint."};
@@ -122,7 +123,7 @@ FileKind kind_of(const fs::path& file) {
 void require_kind(const fs::path& file, std::string_view wanted) {
   const FileKind kind = kind_of(file);
   require(kind.name.empty() || kind.name == wanted, "{} is {}, not {}. {}", one_line(file.string()),
-          kind.name, wanted, kind.cure);
+          kind.name, wanted, kind.advice);
 }
 
 }  // namespace lockstep

@@ -7,8 +7,8 @@
 namespace lockstep {
 
 struct FileKind {
-  std::string_view name;  ///< "a PyTorch file"; empty: unknown, or the file cannot be read
-  std::string_view cure;  ///< a sentence, for readers of other kinds
+  std::string_view name;    ///< "a PyTorch file"; empty: unknown, or the file cannot be read
+  std::string_view advice;  ///< a sentence, for readers of other kinds
 };
 
 /// Names of the kinds that Lockstep reads.

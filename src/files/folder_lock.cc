@@ -87,7 +87,7 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
   }
   if (error) {
     fail("cannot read the folder {}: {}; {}", directory.string(), error.message(),
-         cure(error.value()));
+         advice(error.value()));
   }
   std::sort(claims.begin(), claims.end(),
             [](const Claim& a, const Claim& b) { return a.number > b.number; });

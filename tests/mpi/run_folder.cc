@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "apps/options/options.h"
+#include "apps/options/training_program.h"
 #include "apps/run/run_folders.h"
 #include "apps/run/run_record.h"
 #include "src/files/file.h"

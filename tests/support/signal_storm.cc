@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "apps/options/options.h"
+#include "apps/options/training_program.h"
 #include "apps/run/trainer.h"
 #include "src/base/signals.h"
 

@@ -67,7 +67,7 @@ class Cifar : public ::testing::Test {
     for (const std::string& part : parts)
       EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
   }
-  /// All of `parts` occur in `text`, which is one line and names the cure.
+  /// All of `parts` occur in `text`, which is one line and names the advice.
   static void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
     expect_names(text, parts);
     EXPECT_NE(text.find("scripts/get_data.sh cifar10"), std::string::npos) << text;
@@ -78,7 +78,7 @@ class Cifar : public ::testing::Test {
 };
 
 TEST_F(Cifar, WholeImagesAreStandardisedByChannel) {
-  const DatasetPair pair = open_cifar10_files(root_, kFew, /*whole=*/true);
+  const OpenedData pair = open_cifar10_files(root_, kFew, /*whole=*/true);
   EXPECT_EQ(pair.identity, open_cifar10_files(root_, kFew).identity) << "the same files";
   ASSERT_EQ(pair.train->sample_shape(), (Shape{1, 32, 32, 3}));
   std::vector<float> image(32 * 32 * 3);
@@ -98,7 +98,7 @@ TEST_F(Cifar, WholeImagesAreStandardisedByChannel) {
 }
 
 TEST_F(Cifar, ReadsEveryRecordInOrder) {
-  const DatasetPair pair = open_cifar10_files(root_, kFew);
+  const OpenedData pair = open_cifar10_files(root_, kFew);
   EXPECT_EQ(pair.train->size(), 5 * kFew);
   EXPECT_EQ(pair.test->size(), kFew);
   EXPECT_EQ(pair.train->classes(), 10);
@@ -189,14 +189,14 @@ TEST_F(Cifar, ReadsRegularFilesOnly) {
   const fs::path pipe = root_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   for (const fs::path& path : {pipe, root_}) {
-    EXPECT_EQ(message([&] { DataFile(path, 1, "the cure"); }),
-              fmt::format("{} is not a regular file. the cure", path.string()));
+    EXPECT_EQ(message([&] { DataFile(path, 1, "the advice"); }),
+              fmt::format("{} is not a regular file. the advice", path.string()));
   }
 }
 
 TEST_F(Cifar, AFileThatChangesDuringTheRunIsAnError) {
   const fs::path path = root_ / name(1);
-  const DatasetPair data = open_cifar10_files(root_, kFew);
+  const OpenedData data = open_cifar10_files(root_, kFew);
   const auto read = [&] {
     std::vector<std::uint8_t> bytes(kImageValues);
     return message([&] { data.train->stored(kFew + 1, bytes.data()); });
@@ -220,7 +220,7 @@ TEST_F(Cifar, AFileThatChangesDuringTheRunIsAnError) {
 }
 
 TEST_F(Cifar, KeepsReadingAReplacedFile) {
-  const DatasetPair data = open_cifar10_files(root_, kFew);
+  const OpenedData data = open_cifar10_files(root_, kFew);
   fs::remove(root_ / name(0));
   write(0, 7);
   std::vector<std::uint8_t> bytes(kImageValues);

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class DataFolder : public testing::Test {
  protected:
-  std::string cure(const fs::path& folder) const {
+  std::string advice(const fs::path& folder) const {
     return look_into("cifar10", "@(whole/|packed?(.part))", folder, folder / "first");
   }
   /// The data sets of the registry whose files have fixed names.
@@ -55,14 +55,14 @@ class OtherUser {
 
 TEST_F(DataFolder, DownloadsToAFolderThatHoldsNothingElse) {
   const std::string command = "scripts/get_data.sh cifar10 " + folder_.path().string();
-  EXPECT_TRUE(mentions(cure(folder_.path()), {command})) << "empty";
+  EXPECT_TRUE(mentions(advice(folder_.path()), {command})) << "empty";
   put(folder_ / "packed.part", "");
   put(folder_ / ".hidden", "");
   fs::create_directory(folder_ / "whole");
-  EXPECT_TRUE(mentions(cure(folder_.path()), {command})) << "an earlier download";
+  EXPECT_TRUE(mentions(advice(folder_.path()), {command})) << "an earlier download";
   put(folder_ / "cat.png", "");
-  EXPECT_EQ(cure(folder_.path()).find(folder_.path().string()), std::string::npos);
-  EXPECT_TRUE(mentions(cure(folder_.path()), {"scripts/get_data.sh cifar10 NEW_FOLDER"}));
+  EXPECT_EQ(advice(folder_.path()).find(folder_.path().string()), std::string::npos);
+  EXPECT_TRUE(mentions(advice(folder_.path()), {"scripts/get_data.sh cifar10 NEW_FOLDER"}));
 }
 
 TEST_F(DataFolder, NamesAFolderThatIsNotThere) {

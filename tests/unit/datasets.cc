@@ -51,19 +51,20 @@ TEST_P(EveryDataset, RefusesAFolderForAFileAndTheReverse) {
     EXPECT_TRUE(mentions(refusal(folder.path()), {"is a folder", "--dataset folder"}));
     return;
   }
-  for (const auto& [name, cure] : {std::pair("data.tar.gz", "Unpack it"),
-                                   {"photos.ZIP", "Unpack it"},
-                                   {"photos.h5", "--dataset packed"},
-                                   {"labels.csv", "Pass the folder"}}) {
+  for (const auto& [name, advice] : {std::pair("data.tar.gz", "Unpack it"),
+                                     {"photos.ZIP", "Unpack it"},
+                                     {"photos.h5", "--dataset packed"},
+                                     {"labels.csv", "Pass the folder"}}) {
     put(folder / name, "x");
-    EXPECT_TRUE(mentions(refusal(folder / name), {(folder / name).string() + " is a file", cure}));
+    EXPECT_TRUE(
+        mentions(refusal(folder / name), {(folder / name).string() + " is a file", advice}));
   }
 }
 
 TEST_P(EveryDataset, HasAValidationSetThatOnlyIndicesDecide) {
   const DatasetEntry& entry = *GetParam();
   if (!entry.files.empty()) GTEST_SKIP() << "divided by the same code";
-  const DatasetPair whole = entry.open({"", 3}), pair = open_data(entry, {"", 3, {}, 0.1});
+  const OpenedData whole = entry.open({"", 3}), pair = open_data(entry, {"", 3, {}, 0.1});
   EXPECT_NEAR(static_cast<double>(pair.validation->size()),
               0.1 * static_cast<double>(whole.train->size()), 100);
   EXPECT_EQ(pair.train->size() + pair.validation->size(), whole.train->size());
@@ -90,8 +91,8 @@ TEST_P(EveryDataset, HasAValidationSetThatOnlyIndicesDecide) {
 TEST_P(EveryDataset, IsCompleteAndReproducibleIfGenerated) {
   const DatasetEntry& entry = *GetParam();
   if (!entry.files.empty()) GTEST_SKIP() << "its files are read in a test of its own";
-  const DatasetPair pair = entry.open({"", 3}), again = entry.open({"", 3}),
-                    other = entry.open({"", 4});
+  const OpenedData pair = entry.open({"", 3}), again = entry.open({"", 3}),
+                   other = entry.open({"", 4});
   EXPECT_EQ(pair.identity, again.identity);
   EXPECT_NE(pair.identity, other.identity);
   EXPECT_TRUE(find(models(), entry.model).fits(pair.train->sample_shape()));
@@ -108,7 +109,7 @@ TEST_P(EveryDataset, IsCompleteAndReproducibleIfGenerated) {
     other.train->read(1, nullptr, three.data(), Type::i32);
     EXPECT_EQ(one, two);
     EXPECT_NE(one, three);
-    for (const DatasetPair* set : {&pair, &other}) {
+    for (const OpenedData* set : {&pair, &other}) {
       for (std::int64_t index = 0; index < 200; ++index) {
         set->test->read(index, nullptr, one.data(), Type::i32);
         EXPECT_GE(*std::min_element(one.begin(), one.end()), 0);

@@ -32,7 +32,7 @@ std::unique_ptr<Device> tested_device() {
 }
 
 constexpr SampleFormat kWords{.kind = Kind::words, .size = {1, 21, 1}};
-constexpr SampleFormat whole(ImageSize size, Standard standard) {
+constexpr SampleFormat whole(ImageSize size, Normalisation standard) {
   return {
       .kind = Kind::images, .size = size, .standard = standard, .moved = true, .padding = kMoves};
 }

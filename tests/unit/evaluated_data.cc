@@ -5,7 +5,7 @@
 #include "apps/run/evaluated_checkpoint.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
-#include "src/data/standard.h"
+#include "src/data/normalisation.h"
 #include "src/data/validation.h"
 #include "src/files/hdf5.h"
 #include "tests/support/files.h"
@@ -50,7 +50,7 @@ class EvaluatedData : public testing::Test {
                                  const char* dataset = "folder", int size = 8) {
     DataSource source{.folder = data, .validation = validation};
     source.images.size = size;
-    const DatasetPair pair = open_data(find(datasets(), dataset), source);
+    const OpenedData pair = open_data(find(datasets(), dataset), source);
     seen_ = pair.evaluated().size();
     EvaluatedCheckpoint checkpoint{
         .file = "c.h5", .dataset = dataset, .model = "m", .precision = "fp32", .weights = "raw"};

@@ -82,7 +82,7 @@ TEST(FileKind, IsKnownByContent) {
     put(directory / one.name, one.bytes);
     const FileKind kind = kind_of(directory / one.name);
     EXPECT_TRUE(kind.name.find(one.kind) != kind.name.npos) << one.name << ": " << kind.name;
-    EXPECT_FALSE(kind.cure.empty());
+    EXPECT_FALSE(kind.advice.empty());
   }
 }
 
@@ -158,7 +158,7 @@ TEST(FileKind, EveryReaderNamesOtherKinds) {
       const FileKind kind = kind_of(file);
       if (kind.name == reading.wanted || (init && kind.name == kSafetensorsFile)) continue;
       const std::string error = error_of([&] { reading.read(file); });
-      EXPECT_TRUE(mentions(error, {std::string(kind.name), std::string(kind.cure)}))
+      EXPECT_TRUE(mentions(error, {std::string(kind.name), std::string(kind.advice)}))
           << reading.about << " of " << one.name << ": " << error;
       EXPECT_FALSE(mentions(error, {"damaged"})) << error;
     }

@@ -22,7 +22,7 @@ const Case kCases[] = {{"digits", 60000, {1, 28, 28, 1}}, {"synthetic", 50000, {
 
 class Generated : public testing::TestWithParam<Case> {
  protected:
-  static DatasetPair open(std::uint64_t seed) {
+  static OpenedData open(std::uint64_t seed) {
     return find(datasets(), GetParam().name).open({"", seed});
   }
 };
@@ -34,7 +34,7 @@ std::vector<float> sample(const Dataset& set, std::int64_t index) {
 }
 
 TEST_P(Generated, HaveTheShapeOfTheSetsTheyReplace) {
-  const DatasetPair pair = open(1);
+  const OpenedData pair = open(1);
   EXPECT_EQ(pair.train->size(), GetParam().train);
   EXPECT_EQ(pair.test->size(), 10000);
   EXPECT_EQ(pair.train->sample_shape(), GetParam().sample);
@@ -48,7 +48,7 @@ TEST_P(Generated, HaveTheShapeOfTheSetsTheyReplace) {
 }
 
 TEST_P(Generated, DependOnlyOnSeedPartAndIndex) {
-  const DatasetPair one = open(1), same = open(1), other = open(2);
+  const OpenedData one = open(1), same = open(1), other = open(2);
   EXPECT_EQ(one.identity, same.identity);
   EXPECT_NE(one.identity, other.identity);
   for (const std::int64_t index : {4321, 0, 9999}) {
@@ -62,7 +62,7 @@ TEST_P(Generated, DependOnlyOnSeedPartAndIndex) {
 }
 
 TEST_P(Generated, AreOnTheScaleOfRealOnes) {
-  const DatasetPair pair = open(1);
+  const OpenedData pair = open(1);
   double sum = 0, squares = 0, count = 0;
   for (std::int64_t i = 0; i < 500; ++i) {
     for (const float value : sample(*pair.train, i)) {

@@ -48,7 +48,7 @@ class Hosts {
   explicit Hosts(int count, int silent = -1) : cards_(count) {
     std::vector<int> listeners;
     for (int host = 0; host < count; ++host) {
-      HostCard& card = cards_[host];
+      HostAddress& card = cards_[host];
       const std::string name = "host-" + std::to_string(host);
       std::copy(name.begin(), name.end(), card.name.begin());
       card.key = {7, static_cast<std::uint64_t>(host)};
@@ -66,7 +66,7 @@ class Hosts {
 
   Heartbeat& operator[](int host) { return *hosts_[host]; }
   void leave(int host) { hosts_[host].reset(); }
-  const HostCard& card(int host) const { return cards_[host]; }
+  const HostAddress& card(int host) const { return cards_[host]; }
 
   std::optional<Heartbeat::Verdict> look(int host, double elapsed) {
     return hosts_[host]->look(records_, 60, elapsed);
@@ -90,7 +90,7 @@ class Hosts {
   }
 
  private:
-  std::vector<HostCard> cards_;
+  std::vector<HostAddress> cards_;
   struct alignas(64) Line {
     char bytes[64] = {};
   };
@@ -210,7 +210,7 @@ TEST(Heartbeat, SendsAVerdictToOthers) {
 }
 
 TEST(Heartbeat, TriesACommonNetworkFirstAndNeverItsOwnAddress) {
-  HostCard own, other;
+  HostAddress own, other;
   const auto ip = [](const char* text) { return ::inet_addr(text); };
   own.addresses[0] = {ip("10.1.0.1"), ip("255.255.0.0")};
   own.addresses[1] = {ip("172.17.0.1"), ip("255.255.0.0")};  // a bridge that every host has

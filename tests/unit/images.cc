@@ -12,8 +12,8 @@
 
 #include "src/data/augment.h"
 #include "src/data/image/image.h"
+#include "src/data/normalisation.h"
 #include "src/data/samples.h"
-#include "src/data/standard.h"
 #include "src/files/hdf5.h"
 #include "tests/support/files.h"
 
@@ -153,7 +153,7 @@ class ImageFolder : public testing::Test {
 
 TEST_F(ImageFolder, ClassesAreItsFoldersInOrder) {
   put(at("train/cat/.hidden"), "no image");
-  const DatasetPair pair = open_folder({folder_.path(), 1});
+  const OpenedData pair = open_folder({folder_.path(), 1});
   EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
   ASSERT_EQ(pair.train->size(), 4);
   ASSERT_EQ(pair.test->size(), 4);
@@ -171,10 +171,10 @@ TEST_F(ImageFolder, ClassesAreItsFoldersInOrder) {
 }
 
 TEST_F(ImageFolder, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
-  const DatasetPair both = open_folder({folder_.path(), 1});
+  const OpenedData both = open_folder({folder_.path(), 1});
   const std::string text = to_text(both.train->format().standard, 3);
   fs::remove_all(at("train"));
-  const DatasetPair pair = open_test_folder({folder_.path()}, {both.class_names, text});
+  const OpenedData pair = open_test_folder({folder_.path()}, {both.class_names, text});
   EXPECT_EQ(pair.train, nullptr);
   ASSERT_EQ(pair.test->size(), 4);
   for (int i = 0; i < 4; ++i) {
@@ -187,7 +187,7 @@ TEST_F(ImageFolder, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
 TEST_F(ImageFolder, TestClassesHaveTheCheckpointsLabels) {
   fs::remove_all(at("train"));
   const std::string text = to_text({}, 3);
-  const DatasetPair all = open_test_folder({folder_.path()}, {{"ant", "dog", "bee", "cat"}, text});
+  const OpenedData all = open_test_folder({folder_.path()}, {{"ant", "dog", "bee", "cat"}, text});
   EXPECT_EQ(all.test->classes(), 4);
   EXPECT_EQ(all.test->label(0), 3) << "cat";
   EXPECT_EQ(all.test->label(2), 1) << "dog";
@@ -197,15 +197,15 @@ TEST_F(ImageFolder, TestClassesHaveTheCheckpointsLabels) {
   });
   EXPECT_NE(unknown.find("does not know: cat."), std::string::npos) << unknown;
   fs::remove_all(at("test/dog"));
-  const DatasetPair one = open_test_folder({folder_.path()}, {{"cat", "dog"}, text});
+  const OpenedData one = open_test_folder({folder_.path()}, {{"cat", "dog"}, text});
   EXPECT_EQ(one.test->size(), 2);
   EXPECT_EQ(one.test->classes(), 2);
 }
 
 TEST(Normalisation, ComesBackBitForBit) {
-  const Standard standard{{125.306918f, 0, 1.0f / 3, 9}, {62.993219f, 1, 255.0f / 7, 9}};
+  const Normalisation standard{{125.306918f, 0, 1.0f / 3, 9}, {62.993219f, 1, 255.0f / 7, 9}};
   const std::string text = to_text(standard, 3);
-  const Standard back = standard_from(text, 3);
+  const Normalisation back = normalisation_from(text, 3);
   for (std::size_t c = 0; c < 3; ++c) {
     EXPECT_EQ(back.mean[c], standard.mean[c]);
     EXPECT_EQ(back.deviation[c], standard.deviation[c]);
@@ -220,9 +220,9 @@ TEST(Normalisation, RefusesDamagedTexts) {
         R"({"mean": [1], "deviation": [1e-44]})", R"({"mean": [1], "deviation": [1e30]})",
         R"({"mean": [-1e30], "deviation": [1]})", R"({"mean": [1e99], "deviation": [1]})",
         R"({"mean": [1, 2], "deviation": [1]})"}) {
-    EXPECT_NE(error_of([&] { standard_from(text, 1); }), "") << text;
+    EXPECT_NE(error_of([&] { normalisation_from(text, 1); }), "") << text;
   }
-  EXPECT_NE(error_of([] { standard_from(to_text({}, 3), 1); }).find("3 channels"),
+  EXPECT_NE(error_of([] { normalisation_from(to_text({}, 3), 1); }).find("3 channels"),
             std::string::npos);
 }
 
@@ -242,7 +242,7 @@ TEST_F(ImageFolder, SubFoldersOfAClassBelongToIt) {
   write_png(at("train/cat/a/deep/0.png"), 3, 2, counted(110));
   write_png(at("train/cat/0/z.png"), 3, 2, counted(120));
   write_png(at("train/cat/.hidden/z.png"), 3, 2, counted(130));
-  const DatasetPair pair = open_folder({folder_.path(), 1});
+  const OpenedData pair = open_folder({folder_.path(), 1});
   ASSERT_EQ(pair.train->size(), 7);
   EXPECT_EQ(pair.test->size(), 4);
   // A folder's own files come first, then its folders by name: a.png, b.png, 0/, a/, a/deep/.
@@ -346,7 +346,7 @@ class ImagesInHdf5 : public testing::Test {
 TEST_F(ImagesInHdf5, AreRead) {
   write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
   write("test.h5", {1, 1, 2}, {75, 0}, {1});
-  const DatasetPair pair = open_hdf5_images({folder_.path(), 1});
+  const OpenedData pair = open_hdf5_images({folder_.path(), 1});
   EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 1, 2, 1}));
   EXPECT_EQ(pair.train->classes(), 3);
   EXPECT_EQ(pair.train->label(1), 2);
@@ -356,13 +356,13 @@ TEST_F(ImagesInHdf5, AreRead) {
 TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
   write("test.h5", {1, 1, 2}, {75, 0}, {1});
-  const DatasetPair both = open_hdf5_images({folder_.path(), 1});
+  const OpenedData both = open_hdf5_images({folder_.path(), 1});
   const std::string text = to_text(both.train->format().standard, 1);
   const auto open = [&](const std::vector<std::string>& names, const std::string& normalisation) {
     return open_hdf5_test_images({folder_.path()}, {names, normalisation});
   };
   fs::remove(folder_ / "train.h5");
-  const DatasetPair pair = open({"0", "1", "2"}, text);
+  const OpenedData pair = open({"0", "1", "2"}, text);
   EXPECT_EQ(read(*pair.test, 0), read(*both.test, 0));
   EXPECT_EQ(pair.test->classes(), 3);
   write("test.h5", {3, 1, 2}, {75, 0, 1, 1, 2, 2}, {1, 7, 3});

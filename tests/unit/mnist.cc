@@ -63,7 +63,7 @@ class Mnist : public ::testing::Test {
     gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
     gzclose(file);
   }
-  /// The error when opening has all of `parts`, is one line and names the cure.
+  /// The error when opening has all of `parts`, is one line and names the advice.
   void expect_refused(const std::vector<std::string>& parts) const {
     const std::string text = error_of([&] { open_mnist({root_.path(), 0}); });
     for (const std::string& part : parts)
@@ -76,7 +76,7 @@ class Mnist : public ::testing::Test {
 };
 
 TEST_F(Mnist, ReadsEveryImageInOrder) {
-  const DatasetPair pair = open_mnist({root_.path(), 0});
+  const OpenedData pair = open_mnist({root_.path(), 0});
   EXPECT_EQ(pair.class_names,
             (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}));
   EXPECT_EQ(pair.train->describe(),
@@ -257,7 +257,7 @@ class Emnist : public Mnist {
 
 TEST_F(Emnist, LettersBeginWithOneAndStandUpright) {
   write_split("letters", 1, 26);
-  const DatasetPair pair = open_mnist({folder_.path(), 0});
+  const OpenedData pair = open_mnist({folder_.path(), 0});
   ASSERT_EQ(pair.train->classes(), 26);
   EXPECT_EQ(pair.class_names.front(), "1");
   EXPECT_EQ(pair.class_names.back(), "26");
@@ -299,7 +299,7 @@ TEST_F(Mnist, LabelsAboveNineAreMoreClasses) {
     write(kFiles[1], labels);
   };
   label(0, 46);
-  DatasetPair pair = open_mnist({root_.path(), 0});
+  OpenedData pair = open_mnist({root_.path(), 0});
   EXPECT_EQ(pair.train->classes(), 47);
   EXPECT_EQ(pair.notes.size(), 1u);
   label(1, 26);  // the test images have the label 0

@@ -55,7 +55,7 @@ class Reuters : public testing::Test {
 
 TEST_F(Reuters, KeepsTheLastWordsAndPadsInFront) {
   Wires().write(folder_.path() / "reuters.h5");
-  const DatasetPair pair = open_reuters({folder_.path(), 1});
+  const OpenedData pair = open_reuters({folder_.path(), 1});
   ASSERT_EQ(pair.train->size(), 2);
   ASSERT_EQ(pair.test->size(), 1);
   EXPECT_EQ(pair.train->sample_shape(), (Shape{1, 300}));
@@ -91,18 +91,18 @@ TEST_F(Reuters, OtherDataHaveAnotherIdentity) {
 
 TEST_F(Reuters, ReportsInvalidContents) {
   const std::string path = (folder_.path() / "reuters.h5").string(),
-                    cure = ". Download the data set: scripts/get_data.sh reuters " +
-                           folder_.path().string();
+                    advice = ". Download the data set: scripts/get_data.sh reuters " +
+                             folder_.path().string();
   EXPECT_EQ(error_of([&] {
               open_reuters({folder_.path(), 1});
             }),
-            "cannot open " + path + ": it does not exist" + cure);
+            "cannot open " + path + ": it does not exist" + advice);
   Wires wires;
   wires.values[302] = 30982;
   EXPECT_EQ(refusal(wires), path +
                                 ": number 302 of \"values\" is 30982, not a whole number "
                                 "from 0 to 30981" +
-                                cure);
+                                advice);
   wires = {};
   wires.values[1] = 0.5f;
   EXPECT_NE(refusal(wires).find("number 1 of \"values\" is 0.5"), std::string::npos);

@@ -1,13 +1,12 @@
 // Options: every number is held to plain decimals and its range, and errors name the option, or the
 // file, line and key.
-#include "apps/options/options.h"
-
 #include <gtest/gtest.h>
 
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "apps/options/training_program.h"
 #include "net/model.h"
 #include "tests/support/files.h"
 

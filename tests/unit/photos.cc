@@ -17,8 +17,8 @@
 #include "src/data/image/names.h"
 #include "src/data/image/packed.h"
 #include "src/data/loader.h"
+#include "src/data/normalisation.h"
 #include "src/data/sets/images.h"
-#include "src/data/standard.h"
 #include "src/data/validation.h"
 #include "src/files/file.h"
 #include "tests/support/files.h"
@@ -107,7 +107,7 @@ class Photos : public testing::Test {
 };
 
 TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
   ASSERT_EQ(pair.train->size(), 4);
   EXPECT_EQ(pair.test, nullptr) << "val/ is the validation set";
@@ -117,7 +117,7 @@ TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
   EXPECT_EQ(pair.train->label(2), 1);
   // Evaluation sees the middle 7/8 of the shorter edge, so red runs from 1/16 of 255 and on.
   const std::vector<float> values = read(*pair.validation, 0);
-  const Standard& standard = pair.validation->format().standard;
+  const Normalisation& standard = pair.validation->format().standard;
   const auto value = [&](int y, int x, int c) {
     return values[3 * (16 * y + x) + c] * standard.deviation[c] + standard.mean[c];
   };
@@ -131,18 +131,18 @@ TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
 TEST_F(Photos, OfEvaluationAreDecodedInFull) {
   const fs::path file = at("val/cat/c.jpg");
   write_jpeg(file, 200, 160);
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   const Image whole = read_image(file);
   std::vector<std::uint8_t> seen(std::size_t{3} * 16 * 16);
   resize(whole, {10, 30, 140, 140}, 16, 16, seen.data());
-  const Standard& standard = pair.validation->format().standard;
+  const Normalisation& standard = pair.validation->format().standard;
   const std::vector<float> values = read(*pair.validation, 2);
   for (std::size_t i = 0; i < seen.size(); ++i)
     ASSERT_NEAR(values[i] * standard.deviation[i % 3] + standard.mean[i % 3], seen[i], 1e-3) << i;
 }
 
 TEST_F(Photos, OfTrainingFollowFromTheRandomNumbers) {
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   std::set<std::vector<float>> seen;
   int mirrored = 0, inverted = 0;
   for (std::uint32_t epoch = 0; epoch < 60; ++epoch) {
@@ -162,7 +162,7 @@ TEST_F(Photos, AreFlippedOnlyAsAskedFor) {
   for (const std::string& flip : kFlips) {
     DataSource asked = source();
     asked.images.flip = flip;
-    const DatasetPair pair = open_folder(asked);
+    const OpenedData pair = open_folder(asked);
     int mirrored = 0, inverted = 0;
     for (std::uint32_t epoch = 0; epoch < 60; ++epoch) {
       Random random(1, Purpose::augment, epoch, 2);
@@ -176,7 +176,7 @@ TEST_F(Photos, AreFlippedOnlyAsAskedFor) {
 }
 
 TEST_F(Photos, AreTheSameWithAnyNumberOfWorkers) {
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   LoaderSpec spec{.seed = 3, .global_batch = 3};
   HostLoader alone(*pair.train, spec);
   spec.workers = 3;
@@ -200,7 +200,7 @@ TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
   one.folder = at("train");
   EXPECT_THAT(refusal(one), HasSubstr("--validation"));
   one.validation = 0.3;
-  const DatasetPair pair = open_folder(one), again = open_folder(one);
+  const OpenedData pair = open_folder(one), again = open_folder(one);
   EXPECT_EQ(pair.train->size() + pair.validation->size(), 104);
   EXPECT_NEAR(static_cast<double>(pair.validation->size()), 31, 14);
   EXPECT_EQ(pair.test, nullptr);
@@ -223,7 +223,7 @@ TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
 
 TEST_F(Photos, MayHaveAllThreeParts) {
   for (const char* name : {"cat", "dog"}) write_picture(at("test") / name / "c.png", 30, 30, 1);
-  const DatasetPair all = open_folder(source());
+  const OpenedData all = open_folder(source());
   EXPECT_EQ(all.validation->size(), 4);
   EXPECT_EQ(all.test->size(), 2);
   DataSource divided = source();
@@ -231,7 +231,7 @@ TEST_F(Photos, MayHaveAllThreeParts) {
   EXPECT_THAT(refusal(divided), HasSubstr("val/")) << "two validation sets";
   fs::remove_all(at("val"));
   EXPECT_EQ(open_folder(source()).validation, nullptr);
-  const DatasetPair parts = open_folder(divided);
+  const OpenedData parts = open_folder(divided);
   EXPECT_EQ(parts.train->size() + parts.validation->size(), 4);
   EXPECT_EQ(parts.test->size(), 2);
 }
@@ -239,7 +239,7 @@ TEST_F(Photos, MayHaveAllThreeParts) {
 TEST_F(Photos, LeaveOtherFilesOut) {
   put(at("train/cat/Thumbs.db"), "x");
   put(at("train/cat/labels.csv"), "x");
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   EXPECT_EQ(pair.train->size(), 4);
   EXPECT_THAT(pair.train->describe(), HasSubstr("1 other file left out"));
   EXPECT_THAT(pair.train->describe(), HasSubstr("resized to 16x16"));
@@ -251,7 +251,7 @@ TEST_F(Photos, NameTheKindsThatAreNotRead) {
                            "train/cat/e.svg", "train/cat/f.pdf", "train/cat/g.MOV",
                            "train/cat/h.tar.gz", "train/cat/i.txt", "train/cat/noending"})
     put(at(name), "x");
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   EXPECT_EQ(pair.train->size(), 4);
   for (const char* kind :
        {"2 .psd files left out. Convert", "1 .nef file left out. Convert", "1 .jxl file",
@@ -269,7 +269,7 @@ TEST_F(Photos, AreReadByTheirContent) {
   fs::copy(at("train/cat/a.png"), at("train/cat/d.TIF"));
   for (const char* ending : {"jpe", "jfif", "pjpeg", "pjp", "JFIF", "apng", "dib"})
     fs::copy(at("train/dog/a.png"), at("train/dog") / (std::string("d.") + ending));
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   ASSERT_EQ(pair.train->size(), 13);
   EXPECT_EQ(read(*pair.train, 6), read(*pair.train, 4));
   EXPECT_EQ(read(*pair.train, 2), read(*pair.train, 0));
@@ -288,7 +288,7 @@ TEST_F(Photos, KnowTheUsualNamesOfParts) {
                                                {"Train", "dev", "test"}}) {
     for (std::size_t i = 0; i < 3; ++i) fs::rename(at(now[i]), at(names[i]));
     now = names;
-    const DatasetPair pair = open_folder(source());
+    const OpenedData pair = open_folder(source());
     EXPECT_EQ(pair.identity, identity) << names[1];
     EXPECT_EQ(pair.validation->size(), 4) << names[1];
     EXPECT_EQ(pair.test->size(), 2) << names[2];
@@ -306,7 +306,7 @@ TEST_F(Photos, KnowTheUsualNamesOfParts) {
 TEST_F(Photos, NeverTakeAPartForAClass) {
   for (const char* part : {"val", "eval", "Training", "testing", "dev"}) {
     write_picture(at("train") / part / "c.png", 30, 30, 1);
-    const DatasetPair pair = open_folder(source());
+    const OpenedData pair = open_folder(source());
     EXPECT_EQ(pair.class_names.size(), 2u) << part;
     EXPECT_THAT(pair.notes,
                 testing::Contains(HasSubstr("not used: " + at("train/").string() + part)));
@@ -318,7 +318,7 @@ TEST_F(Photos, NeverTakeAPartForAClass) {
   for (const char* name : {"cat", "dog"}) fs::rename(at("train") / name, at(name));
   fs::remove(at("train"));
   fs::remove_all(at("extra"));
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   EXPECT_EQ(pair.class_names, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(pair.validation->size(), 4);
   DataSource divided = source();
@@ -338,7 +338,7 @@ TEST_F(Photos, LeaveOutWhatSystemsMake) {
   }
   for (const char* name : {"._a.png", "Thumbs.db", "desktop.ini", ".DS_Store"})
     for (const char* place : {"train", "train/cat"}) put(at(place) / name, "x");
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   EXPECT_EQ(pair.identity, before);
   EXPECT_THAT(pair.notes, testing::ElementsAre());
   EXPECT_THAT(pair.train->describe(), testing::Not(HasSubstr("other")));
@@ -373,7 +373,7 @@ TEST_F(Photos, MayLackClassesExceptInTraining) {
     fs::remove_all(at("val"));
     fs::remove_all(at("test/cat"));
     for (int i = 0; i < 2; ++i) {  // there is no folder, or it is empty
-      const DatasetPair pair = open_data(entry, source(size));
+      const OpenedData pair = open_data(entry, source(size));
       ASSERT_EQ(pair.test->size(), 1);
       EXPECT_EQ(pair.test->label(0), 1) << "dog";
       EXPECT_EQ(pair.test->classes(), 2);
@@ -388,7 +388,7 @@ TEST_F(Photos, MayLackClassesExceptInTraining) {
       pack_images(source(), at("photos.h5"), notes);
       DataSource packed = source();
       packed.folder = at("photos.h5");
-      const DatasetPair same = open_data(find(datasets(), "packed"), packed);
+      const OpenedData same = open_data(find(datasets(), "packed"), packed);
       EXPECT_EQ(same.test->label(0), 1);
       EXPECT_THAT(same.notes, testing::ElementsAre("the test set has no samples of cat"));
     }
@@ -482,7 +482,7 @@ TEST_F(Photos, OfTrainingInAnotherPartAreNoted) {
 
 TEST_F(Photos, OfOneMoreFolderAreFound) {
   DataSource outer = source(), divided = source();
-  const TrainedImages trained{{"cat", "dog"}, to_text(Standard{}, 3)};
+  const DataOfCheckpoint trained{{"cat", "dog"}, to_text(Normalisation{}, 3)};
   fs::create_directories(at("archive/photos"));
   for (const char* part : {"train", "val"}) fs::rename(at(part), at("archive/photos") / part);
   outer.folder = divided.folder = at("archive");
@@ -516,7 +516,7 @@ TEST_F(Photos, OfOneMoreFolderAreFound) {
 }
 
 TEST_F(Photos, RefuseWhatCannotBeTrainedOn) {
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   put(at("train/cat/a.png"), "no image");
   EXPECT_THAT(error_of([&] { read(*pair.train, 0); }), HasSubstr(at("train/cat/a.png").string()))
       << "changed during the run";
@@ -544,7 +544,7 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
     EXPECT_THAT(error, HasSubstr(part));
   // Each of two ranks checks its half, and both see the same.
   asked.images.skip_damaged = true;
-  const DatasetPair pair = open_folder(asked);
+  const OpenedData pair = open_folder(asked);
   EXPECT_EQ(pair.train->size(), 4);
   EXPECT_EQ(pair.validation->size(), 4);
   EXPECT_EQ(pair.identity, before);
@@ -632,13 +632,13 @@ TEST_F(Photos, DamagedAfterTheStartAreSkippedOrNameTheCure) {
       if (packed) asked.folder = pack;
       const auto open = [&] { return packed ? open_packed(asked) : open_folder(asked); };
       const std::string name = "emu/z." + ending;
-      const DatasetPair refused = open();
+      const OpenedData refused = open();
       for (const Dataset* set : {refused.train.get(), refused.validation.get()}) {
         EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*set, 5); }),
                              {name, "--skip-damaged", "--check-images decode"}));
       }
       asked.images.skip_damaged = true;
-      const DatasetPair pair = open();
+      const OpenedData pair = open();
       EXPECT_EQ(pair.identity, refused.identity) << "a run without the option can be resumed";
       EXPECT_EQ(labels_of_epoch(*pair.train, 5), (std::set<std::int32_t>{0, 1}));
       std::vector<float> values(pair.train->sample_shape().count());
@@ -673,7 +673,7 @@ TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
   asked.images.skip_damaged = true;
   const fs::path file = at("train/cat/a.png");
   const std::string before = contents(file);
-  const DatasetPair pair = open_folder(asked);
+  const OpenedData pair = open_folder(asked);
   const auto refusal = [&] { return error_of([&] { labels_of_epoch(*pair.train, 4); }); };
   std::string other = before;
   other[before.size() / 2] ^= 1;
@@ -703,7 +703,7 @@ TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
   std::vector<std::string> notes;
   pack_images(source(), asked.folder, notes);
   fs::last_write_time(asked.folder, fs::last_write_time(asked.folder) - std::chrono::hours(1));
-  const DatasetPair packed = open_packed(asked);
+  const OpenedData packed = open_packed(asked);
   std::string whole = contents(asked.folder);
   for (std::size_t i = whole.size() / 3; i < whole.size(); ++i) whole[i] ^= 1;
   std::fstream(asked.folder) << whole;
@@ -731,7 +731,7 @@ TEST_F(Photos, PackedAreTheSame) {
   EXPECT_FALSE(fs::exists(stale));
   DataSource asked = source();
   asked.folder = file;
-  const DatasetPair packed = open_packed(asked), pair = open_folder(source());
+  const OpenedData packed = open_packed(asked), pair = open_folder(source());
   const auto without_contents = [](const std::string& identity) {
     return std::regex_replace(identity, std::regex("[a-z]+ (packed )?photos = [^\n]*\n"), "");
   };
@@ -756,7 +756,7 @@ TEST_F(Photos, PackedAreTheSame) {
     damaged[place] ^= 0x41;
     put(asked.folder, place % 5 == 0 ? whole.substr(0, place) : damaged);
     try {
-      const DatasetPair opened = open_packed(asked);
+      const OpenedData opened = open_packed(asked);
       for (std::int64_t i = 0; i < 4; ++i) read(*opened.validation, i);
       EXPECT_EQ(read(*opened.train, 0), first);
       for (std::int64_t i = 0; i < 4; ++i) read(*opened.train, i);
@@ -772,10 +772,11 @@ TEST_F(Photos, PackedAreTheSame) {
 TEST_F(Photos, OfGreyHaveOneChannel) {
   DataSource asked = source();
   asked.images.colours = "grey";
-  const DatasetPair grey = open_folder(asked), rgb = open_folder(source());
+  const OpenedData grey = open_folder(asked), rgb = open_folder(source());
   EXPECT_EQ(grey.validation->sample_shape(), (Shape{1, 16, 16, 1}));
   const std::vector<float> one = read(*grey.validation, 0), three = read(*rgb.validation, 0);
-  const Standard &a = grey.validation->format().standard, &b = rgb.validation->format().standard;
+  const Normalisation &a = grey.validation->format().standard,
+                      &b = rgb.validation->format().standard;
   double light = 0;
   for (std::size_t c = 0; c < 3; ++c)
     light += std::array{0.299, 0.587, 0.114}[c] * (three[3 * 100 + c] * b.deviation[c] + b.mean[c]);
@@ -790,7 +791,7 @@ TEST_F(Photos, AreEditedByTheNumbersOfTheSample) {
   DataSource asked = source();
   asked.images.jitter = {0.4, 0.4, 0.4, 0.1};
   asked.images.trivial_augment = true;
-  const DatasetPair edited = open_folder(asked), plain = open_folder(source());
+  const OpenedData edited = open_folder(asked), plain = open_folder(source());
   Random random(1, Purpose::augment, 3, 2), same = random, other = random;
   const auto values = read(*edited.train, 2, &random);
   EXPECT_EQ(values, read(*edited.train, 2, &same));
@@ -825,11 +826,11 @@ TEST_F(Photos, HaveAnIdentityOfNamesSizesAndContents) {
 }
 
 TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
-  const DatasetPair both = open_folder(source());
-  const TrainedImages trained{{"ant", "dog", "cat"},
-                              to_text(both.train->format().standard, 3),
-                              to_text(both.train->format())};
-  const DatasetPair pair = open_test_folder(source(), trained);
+  const OpenedData both = open_folder(source());
+  const DataOfCheckpoint trained{{"ant", "dog", "cat"},
+                                 to_text(both.train->format().standard, 3),
+                                 to_text(both.train->format())};
+  const OpenedData pair = open_test_folder(source(), trained);
   EXPECT_EQ(pair.train, nullptr);
   EXPECT_EQ(pair.test->classes(), 3);
   EXPECT_EQ(pair.test->label(0), 2);
@@ -842,7 +843,7 @@ TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
 }
 
 TEST_F(Photos, InUseAreSeenAsInEvaluation) {
-  const DatasetPair pair = open_folder(source());
+  const OpenedData pair = open_folder(source());
   SampleFormat format = format_from(to_text(pair.train->format()));
   format.standard = pair.train->format().standard;
   const std::vector<std::string> names{at("val/cat/a.png").string()};

@@ -1,7 +1,7 @@
 // Unreachable hosts, with a simulated clock.
-#include "collectives/watch/reach.h"
-
 #include <gtest/gtest.h>
+
+#include "collectives/watch/peer_reachability.h"
 
 namespace lockstep {
 namespace {
@@ -10,7 +10,7 @@ constexpr double kTick = 0.25;
 
 /// A host, as another host sees it.
 struct Pair {
-  Reach reach;
+  PeerReachability reach;
   HostPace own;
   double timeout = 60;
 
@@ -28,17 +28,17 @@ struct Pair {
   }
 };
 
-TEST(Reach, NamesAHostWhenAnswersAndProgressStopTogether) {
+TEST(PeerReachability, NamesAHostWhenAnswersAndProgressStopTogether) {
   for (const double timeout : {5.0, 60.0, 600.0}) {
     Pair pair;
     pair.timeout = timeout;
     EXPECT_EQ(pair.wait(true, true, 10), -1);
     EXPECT_EQ(pair.wait(false, false), 1.5 * timeout);
-    EXPECT_LT(Reach::limit(timeout), 2 * timeout);
+    EXPECT_LT(PeerReachability::limit(timeout), 2 * timeout);
   }
 }
 
-TEST(Reach, AllowsAnOutageWithRepeatedPackets) {
+TEST(PeerReachability, AllowsAnOutageWithRepeatedPackets) {
   Pair pair;
   EXPECT_EQ(pair.wait(true, true, 10), -1);
   EXPECT_EQ(pair.wait(false, false, 2 * 0.7 * pair.timeout), -1);
@@ -46,13 +46,13 @@ TEST(Reach, AllowsAnOutageWithRepeatedPackets) {
   EXPECT_EQ(pair.wait(false, false), 90) << "the count starts again";
 }
 
-TEST(Reach, DoesNotNameASlowHost) {
+TEST(PeerReachability, DoesNotNameASlowHost) {
   Pair pair;
   EXPECT_EQ(pair.wait(false, true), -1) << "it computes, evaluates or waits for a disk";
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
-TEST(Reach, WaitsWhileTheOwnHostStillComputes) {
+TEST(PeerReachability, WaitsWhileTheOwnHostStillComputes) {
   Pair pair;
   pair.look(true, true);
   EXPECT_EQ(pair.wait(true, false, 300), -1);
@@ -60,13 +60,13 @@ TEST(Reach, WaitsWhileTheOwnHostStillComputes) {
   EXPECT_EQ(pair.wait(false, false), 30.25) << "a third of the limit later";
 }
 
-TEST(Reach, NeverNamesAHostThatHasNotAnswered) {
+TEST(PeerReachability, NeverNamesAHostThatHasNotAnswered) {
   Pair pair;
   EXPECT_EQ(pair.wait(false, false), -1) << "a firewall drops the heartbeat from the start";
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
-TEST(Reach, NeverNamesAHostWhoseHeartbeatStoppedWhileStepsWentOn) {
+TEST(PeerReachability, NeverNamesAHostWhoseHeartbeatStoppedWhileStepsWentOn) {
   Pair pair;
   pair.look(true, true);
   for (int second = 0; second < 60; ++second) {
@@ -78,7 +78,7 @@ TEST(Reach, NeverNamesAHostWhoseHeartbeatStoppedWhileStepsWentOn) {
   EXPECT_FALSE(pair.reach.suspect(pair.timeout));
 }
 
-TEST(Reach, NamesAHostAgainThatHasAnsweredAfterAnOutage) {
+TEST(PeerReachability, NamesAHostAgainThatHasAnsweredAfterAnOutage) {
   Pair pair;
   pair.look(true, true);
   EXPECT_EQ(pair.wait(false, false, 50), -1);
@@ -90,7 +90,7 @@ TEST(Reach, NamesAHostAgainThatHasAnsweredAfterAnOutage) {
   EXPECT_EQ(pair.wait(false, false), 90);
 }
 
-TEST(Reach, NamesAHostEvenIfStepsStillEndedAfterTheCut) {
+TEST(PeerReachability, NamesAHostEvenIfStepsStillEndedAfterTheCut) {
   Pair pair;
   pair.look(true, true);
   EXPECT_EQ(pair.wait(true, false, 40), -1);
@@ -101,16 +101,18 @@ TEST(Reach, NamesAHostEvenIfStepsStillEndedAfterTheCut) {
   EXPECT_NE(pair.wait(false, false), -1);
 }
 
-TEST(Reach, NeverNamesAHostThatClosedTheConnection) {
+TEST(PeerReachability, NeverNamesAHostThatClosedTheConnection) {
   Pair pair;
   pair.look(true, true);
   pair.reach.give_up();
   EXPECT_EQ(pair.wait(false, false), -1);
 }
 
-TEST(Reach, AShortTimeoutLeavesTimeForLostPackets) { EXPECT_EQ(Reach::limit(0.1), 3); }
+TEST(PeerReachability, AShortTimeoutLeavesTimeForLostPackets) {
+  EXPECT_EQ(PeerReachability::limit(0.1), 3);
+}
 
-TEST(Reach, AnAnsweredProbeDoublesTheTimeOfTheConnection) {
+TEST(PeerReachability, AnAnsweredProbeDoublesTheTimeOfTheConnection) {
   Pair pair;
   EXPECT_EQ(pair.wait(true, true, 10), -1);
   EXPECT_EQ(pair.wait(false, false, 60), -1);

@@ -398,8 +398,8 @@ TEST(Resumption, RefusesAnotherRun) {
 }
 
 /// Data without samples.
-DatasetPair data_of(std::string identity, std::vector<std::string> class_names = {}) {
-  DatasetPair data;
+OpenedData data_of(std::string identity, std::vector<std::string> class_names = {}) {
+  OpenedData data;
   data.identity = std::move(identity);
   data.class_names = std::move(class_names);
   return data;

@@ -42,7 +42,7 @@ void sleep_for(double seconds) {
 /// What the processes of a group share besides their records.
 struct Shared {
   alignas(64) std::atomic<int> entered, left;
-  std::atomic<bool> go_on;
+  std::atomic<bool> keep_going;
 };
 
 /// The end of a group.

@@ -33,7 +33,7 @@ class DamagedImage : public DamagedSample {
   std::string why_;
 };
 
-/// A file that is no regular one, does not exist or must not be read, which waiting does not cure.
+/// A file that is no regular one, does not exist or must not be read, which waiting does not mend.
 class MissingImage : public Error {
  public:
   using Error::Error;

@@ -59,9 +59,9 @@ T unpacked(const std::string& text) {
 std::vector<std::string> left_out(const ImageIndex& index) {
   std::vector<std::string> texts;
   for (const auto& [ending, count] : index.kinds) {
-    const std::string_view cure = cure_of("x" + ending);
-    if (cure.empty()) continue;
-    texts.push_back(fmt::format("{} left out. {}.", counted(count, ending + " file"), cure));
+    const std::string_view advice = advice_of("x" + ending);
+    if (advice.empty()) continue;
+    texts.push_back(fmt::format("{} left out. {}.", counted(count, ending + " file"), advice));
   }
   return texts;
 }
@@ -195,7 +195,8 @@ ImageIndex read_folders(const DataSource& source) {
 }
 
 /// Whether the run was trained on the images of `index`, perhaps in another place.
-bool is_trained_on(const ImageIndex& index, const fs::path& folder, const TrainedImages& trained) {
+bool is_trained_on(const ImageIndex& index, const fs::path& folder,
+                   const DataOfCheckpoint& trained) {
   std::error_code missing;
   if (fs::equivalent(folder, trained.folder, missing)) return true;
   return std::all_of(std::begin(kDivided), std::end(kDivided), [&](SetPart part) {
@@ -204,7 +205,7 @@ bool is_trained_on(const ImageIndex& index, const fs::path& folder, const Traine
   });
 }
 
-ImageIndex read_test_folders(const DataSource& source, const TrainedImages& trained) {
+ImageIndex read_test_folders(const DataSource& source, const DataOfCheckpoint& trained) {
   const Folders root = folders_in(source.folder);
   const SetPart part = root.parts[kTest].empty() ? kValidation : kTest;
   const bool has_parts = !root.parts[part].empty(), has_train = !root.parts[kTrain].empty();
@@ -380,7 +381,7 @@ void ImageIndex::note_copies() {
 
 ImageIndex find_images(const DataSource& source) { return find(source, read_folders); }
 
-ImageIndex find_test_images(const DataSource& source, const TrainedImages& trained) {
+ImageIndex find_test_images(const DataSource& source, const DataOfCheckpoint& trained) {
   ImageIndex index =
       find(source, [&](const DataSource& from) { return read_test_folders(from, trained); });
   for (LabelledFiles& part : index.parts) {

@@ -42,7 +42,7 @@ struct ImageIndex {
   std::vector<std::string> notes = {};
 
   std::int64_t size() const;  ///< files of all parts
-  /// DatasetPair::identity: the names, sizes and checksums of the files, and the classes if there
+  /// OpenedData::identity: the names, sizes and checksums of the files, and the classes if there
   /// are training images.
   std::string identity() const;
   /// Notes validation and test images with the size and the checksum of a training image.
@@ -59,7 +59,7 @@ ImageIndex find_images(const DataSource& source);
 /// Only the images of test/, else of val/, with labels of the checkpoint's classes. If there are
 /// only class folders: those of the folder of the run that it kept from training, or all of another
 /// folder. A note counts them.
-ImageIndex find_test_images(const DataSource& source, const TrainedImages& trained);
+ImageIndex find_test_images(const DataSource& source, const DataOfCheckpoint& trained);
 
 /// Throws DamagedImage if a file's header or end is damaged, or if `whole`, if it cannot be
 /// decoded. An end that is not its format's makes the check decode the file. Throws MissingImage,

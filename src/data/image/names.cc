@@ -24,9 +24,9 @@ std::u32string look_of(const std::string& name) {
   std::u32string look;
   for (std::size_t i = name.find_first_not_of(' '); i < name.find_last_not_of(' ') + 1;) {
     char32_t c = static_cast<unsigned char>(name[i++]);
-    const auto goes_on = [&] { return i < name.size() && (name[i] & 0xC0) == 0x80; };
-    if (c >= 0xC0 && goes_on()) c &= c >= 0xF0 ? 0x07 : c >= 0xE0 ? 0x0F : 0x1F;
-    while (goes_on()) c = c << 6 | (name[i++] & 0x3F);
+    const auto keep_going = [&] { return i < name.size() && (name[i] & 0xC0) == 0x80; };
+    if (c >= 0xC0 && keep_going()) c &= c >= 0xF0 ? 0x07 : c >= 0xE0 ? 0x0F : 0x1F;
+    while (keep_going()) c = c << 6 | (name[i++] & 0x3F);
     if (c - 0x300 < 0x70) continue;  // an accent
     if (c - 0xC0 < kLatin.size() && kLatin[c - 0xC0] != '?') c = kLatin[c - 0xC0];
     const char32_t vowel = c - 0x1161, end = c - 0x11A7;  // of a Hangul syllable
@@ -90,15 +90,15 @@ bool has_image_name(const std::filesystem::path& file) {
   return contains(kEndings, ending_of(file));
 }
 
-std::string_view cure_of(const std::filesystem::path& file) {
-  constexpr std::pair<std::string_view, std::string_view> kCures[]{
+std::string_view advice_of(const std::filesystem::path& file) {
+  constexpr std::pair<std::string_view, std::string_view> kAdvice[]{
       {"/.jxl/.jp2/.j2k/.jpx/.jxr/.tga/.ppm/.pgm/.pbm/.pnm/.ico/.exr/.hdr/.psd/.psb/.xcf/.svg/.eps"
        "/.ai/.pdf/.dcm/.dng/.cr2/.cr3/.nef/.arw/.raf/.orf/.rw2/.pef/.srw/.raw/",
        "Convert them to JPEG or PNG"},
       {"/.mp4/.mov/.avi/.mkv/.webm/.m4v/.mpg/", "Save their frames as JPEG or PNG"},
       {"/.zip/.tar/.gz/.tgz/.bz2/.xz/.zst/.7z/.rar/", kUnpack}};
-  for (const auto& [endings, cure] : kCures)
-    if (contains(endings, ending_of(file))) return cure;
+  for (const auto& [endings, advice] : kAdvice)
+    if (contains(endings, ending_of(file))) return advice;
   return {};
 }
 

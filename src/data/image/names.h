@@ -33,8 +33,8 @@ std::string ending_of(const std::filesystem::path& file);
 /// Whether the name ends like that of an image file.
 bool has_image_name(const std::filesystem::path& file);
 
-inline constexpr std::string_view kUnpack = "Unpack them";  ///< cure_of() an archive
+inline constexpr std::string_view kUnpack = "Unpack them";  ///< advice_of() an archive
 /// The advice for a file that contains images, but is not read. Empty: it is another file.
-std::string_view cure_of(const std::filesystem::path& file);
+std::string_view advice_of(const std::filesystem::path& file);
 
 }  // namespace lockstep

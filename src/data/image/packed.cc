@@ -245,12 +245,12 @@ std::uint64_t pack_images(const DataSource& source, const std::filesystem::path&
   return bytes;
 }
 
-DatasetPair open_packed(const DataSource& source) {
+OpenedData open_packed(const DataSource& source) {
   Opened opened = open(source);
   return photo_sets(std::move(opened.index), std::move(opened.images), source);
 }
 
-DatasetPair open_test_packed(const DataSource& source, const TrainedImages& trained) {
+OpenedData open_test_packed(const DataSource& source, const DataOfCheckpoint& trained) {
   Opened opened = open(source);
   ImageIndex& index = opened.index;
   require(index.classes == trained.class_names,

@@ -19,8 +19,8 @@ std::uint64_t pack_images(const DataSource& source, const std::filesystem::path&
                           std::vector<std::string>& notes);
 
 /// The data set in the file source.folder.
-DatasetPair open_packed(const DataSource& source);
+OpenedData open_packed(const DataSource& source);
 /// DatasetEntry::open_test.
-DatasetPair open_test_packed(const DataSource& source, const TrainedImages& trained);
+OpenedData open_test_packed(const DataSource& source, const DataOfCheckpoint& trained);
 
 }  // namespace lockstep

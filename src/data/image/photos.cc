@@ -8,7 +8,7 @@
 #include "src/base/text.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photo_edits.h"
-#include "src/data/standard.h"
+#include "src/data/normalisation.h"
 
 namespace lockstep {
 namespace {
@@ -46,7 +46,7 @@ class FileImages : public EncodedImages {
 class Photos : public Dataset {
  public:
   Photos(std::shared_ptr<const EncodedImages> images, int classes, const ImageOptions& options,
-         const Standard& standard, std::string about)
+         const Normalisation& standard, std::string about)
       : Dataset({.kind = SampleFormat::Kind::values,
                  .size = {options.size, options.size, options.channels()},
                  .standard = standard,
@@ -95,7 +95,7 @@ class Photos : public Dataset {
   /// Standardises the pixels.
   template <class T>
   void write(const std::vector<std::uint8_t>& pixels, T* out) const {
-    const Standard& standard = format().standard;
+    const Normalisation& standard = format().standard;
     std::array<float, 3> mean{}, factor{};
     for (std::size_t c = 0; c < 3; ++c) {
       mean[c] = standard.mean[c];
@@ -173,7 +173,7 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
 
 std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
                                  const ImageIndex& index, int classes, const DataSource& source,
-                                 const Standard& standard) {
+                                 const Normalisation& standard) {
   const ImageOptions& options = source.images;
   std::string about =
       fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images->size(), part,
@@ -201,21 +201,21 @@ std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat&
 }
 
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
-                                const ImageOptions& options, const Standard& standard,
+                                const ImageOptions& options, const Normalisation& standard,
                                 std::string about) {
   return std::make_unique<Photos>(std::move(images), classes, options, standard, std::move(about));
 }
 
-Standard imagenet_standard(std::int64_t channels) {
+Normalisation imagenet_standard(std::int64_t channels) {
   if (channels == 1) return {{117.0f, 0, 0, 0}, {57.5f, 1, 1, 1}};
   return {{123.675f, 116.28f, 103.53f, 0}, {58.395f, 57.12f, 57.375f, 1}};
 }
 
-DatasetPair photo_sets(ImageIndex index, PartImages images, const DataSource& source) {
+OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source) {
   const int classes = static_cast<int>(index.classes.size());
-  const Standard standard = imagenet_standard(source.images.channels());
+  const Normalisation standard = imagenet_standard(source.images.channels());
   const auto log = damage_log(images, source);
-  DatasetPair sets;
+  OpenedData sets;
   sets.identity = index.identity();
   for (const auto& [part, set] :
        {std::pair(kTrain, &sets.train), {kValidation, &sets.validation}, {kTest, &sets.test}}) {
@@ -239,28 +239,28 @@ PartImages images_of(const ImageIndex& index) {
 
 }  // namespace
 
-DatasetPair open_photos(const DataSource& source) {
+OpenedData open_photos(const DataSource& source) {
   ImageIndex index = find_images(source);
   PartImages images = images_of(index);
   return photo_sets(std::move(index), std::move(images), source);
 }
 
-DatasetPair test_photos(ImageIndex index, PartImages images, const DataSource& source,
-                        const TrainedImages& trained) {
+OpenedData test_photos(ImageIndex index, PartImages images, const DataSource& source,
+                       const DataOfCheckpoint& trained) {
   const SetPart part = images[kTest] ? kTest : kValidation;
   const auto log = damage_log(images, source);
-  DatasetPair sets;
+  OpenedData sets;
   sets.identity = index.identity();
   sets.class_names = trained.class_names;
   sets.test = part_of(kPartNames[part], std::move(images[part]), index,
                       static_cast<int>(trained.class_names.size()), source,
-                      standard_from(trained.normalisation, source.images.channels()));
+                      normalisation_from(trained.normalisation, source.images.channels()));
   sets.test->log_damage(log);
   sets.notes = std::move(index.notes);
   return sets;
 }
 
-DatasetPair open_test_photos(const DataSource& source, const TrainedImages& trained) {
+OpenedData open_test_photos(const DataSource& source, const DataOfCheckpoint& trained) {
   ImageIndex index = find_test_images(source, trained);
   PartImages images = images_of(index);
   return test_photos(std::move(index), std::move(images), source, trained);

@@ -34,12 +34,12 @@ std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files);
 /// the middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `standard`: of
 /// pixels from 0 to 255. read() throws DamagedImage if the file cannot be decoded.
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
-                                const ImageOptions& options, const Standard& standard,
+                                const ImageOptions& options, const Normalisation& standard,
                                 std::string about);
 
 /// Mean and deviation of the images of ImageNet, as torchvision's pretrained networks expect them.
 /// One channel: those of its grey images.
-Standard imagenet_standard(std::int64_t channels);
+Normalisation imagenet_standard(std::int64_t channels);
 
 /// Files as evaluation sees the samples of a data set of this format. If the format is not of
 /// files, the largest part in the middle with the format's proportions becomes a stored sample.
@@ -53,16 +53,16 @@ double seen_share(const SampleFormat& format);
 using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;
 
 /// The parts of `index`, whose images are `images`.
-DatasetPair photo_sets(ImageIndex index, PartImages images, const DataSource& source);
+OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source);
 
 /// Only the test images, or the validation images if there are none, with labels of the
 /// checkpoint's classes.
-DatasetPair test_photos(ImageIndex index, PartImages images, const DataSource& source,
-                        const TrainedImages& trained);
+OpenedData test_photos(ImageIndex index, PartImages images, const DataSource& source,
+                       const DataOfCheckpoint& trained);
 
 /// For ImageOptions::size > 0: find_images() as a data set.
-DatasetPair open_photos(const DataSource& source);
+OpenedData open_photos(const DataSource& source);
 /// DatasetEntry::open_test: find_test_images() as a data set.
-DatasetPair open_test_photos(const DataSource& source, const TrainedImages& trained);
+OpenedData open_test_photos(const DataSource& source, const DataOfCheckpoint& trained);
 
 }  // namespace lockstep

@@ -30,21 +30,21 @@ constexpr SampleFormat kWholeImages{.kind = SampleFormat::Kind::images,
 class Cifar10 : public Dataset {
  public:
   Cifar10(const std::filesystem::path& directory, const std::vector<std::string>& names,
-          std::int64_t records, bool whole, std::string about, const std::string& cure)
+          std::int64_t records, bool whole, std::string about, const std::string& advice)
       : Dataset(whole ? kWholeImages : kCroppedImages),
         records_(records),
         about_(std::move(about)) {
     const std::int64_t bytes = records * kCifarRecordBytes;
     for (const std::string& name : names) {
       const auto path = directory / name;
-      const DataFile& file = files_.emplace_back(path, bytes, cure);
+      const DataFile& file = files_.emplace_back(path, bytes, advice);
       for (std::int64_t i = 0; i < records; ++i) {
         file.read(i * kCifarRecordBytes, std::span(&labels_.emplace_back(), 1));
         if (labels_.back() >= kClasses) {
           fail(
               "{}: record {} has label {}, and labels are 0 to {}. It is damaged or of other data. "
               "{}",
-              path.string(), i, labels_.back(), kClasses - 1, cure);
+              path.string(), i, labels_.back(), kClasses - 1, advice);
         }
       }
       identity_ += fmt::format("{} = crc32c {:08x}\n", name, file.checksum());
@@ -71,53 +71,53 @@ class Cifar10 : public Dataset {
 
 /// One name a line; empty lines do not count.
 std::vector<std::string> read_class_names(const std::filesystem::path& path,
-                                          const std::string& cure) {
+                                          const std::string& advice) {
   std::error_code ignored;
   // A pipe would wait for its writer, and a device has no end.
   require(std::filesystem::is_regular_file(path, ignored),
-          "{} is missing or not a regular file. {}", path.string(), cure);
+          "{} is missing or not a regular file. {}", path.string(), advice);
   std::ifstream file(path);
-  if (!file) fail_to_open(path, errno, cure);
+  if (!file) fail_to_open(path, errno, advice);
   std::vector<std::string> names;
   for (std::string line; std::getline(file, line);) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(line);
   }
   require(names.size() == kClasses, "{} contains {} class names, not {}. {}", path.string(),
-          names.size(), kClasses, cure);
+          names.size(), kClasses, advice);
   return names;
 }
 
 }  // namespace
 
-DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
-                               bool whole) {
+OpenedData open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
+                              bool whole) {
   const auto unpacked = directory / "cifar-10-batches-bin";
   std::error_code unreadable;  // opening the files then fails too and reports the reason
   const auto folder = std::filesystem::is_directory(unpacked, unreadable) ? unpacked : directory;
-  const std::string cure =
+  const std::string advice =
       look_into("cifar10", "@(cifar-10-batches-bin/|cifar-10-binary.tar.gz?(.part))", directory,
                 folder / "data_batch_1.bin");
   const auto open = [&](const std::vector<std::string>& files, const char* part) {
     const auto about =
         fmt::format("CIFAR-10, {} {} images from {}",
                     records * static_cast<std::int64_t>(files.size()), part, folder.string());
-    return std::make_unique<Cifar10>(folder, files, records, whole, about, cure);
+    return std::make_unique<Cifar10>(folder, files, records, whole, about, advice);
   };
   auto train = open({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
                      "data_batch_5.bin"},
                     "training");
   auto test = open({"test_batch.bin"}, "test");
-  DatasetPair pair;
+  OpenedData pair;
   pair.identity = train->identity() + test->identity();
   pair.train = std::move(train);
   pair.test = std::move(test);
-  pair.class_names = read_class_names(folder / "batches.meta.txt", cure);
+  pair.class_names = read_class_names(folder / "batches.meta.txt", advice);
   return pair;
 }
 
 template <bool whole>
-DatasetPair open(const DataSource& source) {
+OpenedData open(const DataSource& source) {
   return open_cifar10_files(source.folder, kRecords, whole);
 }
 

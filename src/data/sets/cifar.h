@@ -20,7 +20,7 @@ inline constexpr std::int64_t kCifarRecordBytes = 1 + 3 * 32 * 32;
 /// missing, truncated or wrong file; it names the file and the fix. Train sample i is record i mod
 /// `records` of batch i / `records` + 1. The images stay in the files. Training sees crops of them,
 /// or with `whole` all 32x32 pixels (SampleFormat::Kind::images), moved, normalised by channel.
-DatasetPair open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
-                               bool whole = false);
+OpenedData open_cifar10_files(const std::filesystem::path& directory, std::int64_t records,
+                              bool whole = false);
 
 }  // namespace lockstep

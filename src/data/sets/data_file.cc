@@ -26,16 +26,16 @@ constexpr const char* kRestore = "Restore the file and run the same command agai
 
 }  // namespace
 
-DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view cure)
+DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view advice)
     : path_(path), bytes_(bytes) {
   // O_NONBLOCK: opening a named pipe would wait for a writer. It means nothing for regular files.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor_ < 0) fail_to_open(path, errno, cure);
+  if (descriptor_ < 0) fail_to_open(path, errno, advice);
   try {
     const struct stat now = status();
-    require(S_ISREG(now.st_mode), "{} is not a regular file. {}", path.string(), cure);
+    require(S_ISREG(now.st_mode), "{} is not a regular file. {}", path.string(), advice);
     require(now.st_size == bytes, "{} contains {} bytes, not {}: it is {}. {}", path.string(),
-            now.st_size, bytes, now.st_size < bytes ? "truncated" : "another file", cure);
+            now.st_size, bytes, now.st_size < bytes ? "truncated" : "another file", advice);
     time_ = modified(now);
     checksum_ = checksum_now();
   } catch (...) {

@@ -18,8 +18,8 @@ namespace lockstep {
 class DataFile {
  public:
   /// Throws Error if `path` is missing, no regular file, unreadable, or not of exactly `bytes`
-  /// bytes (more than 0). `cure` ends the message: what to do.
-  DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view cure);
+  /// bytes (more than 0). `advice` ends the message: what to do.
+  DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view advice);
   ~DataFile();
   DataFile& operator=(DataFile&&) = delete;  ///< neither copied nor moved
 

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 struct Sign {
   const char* pattern;
   std::string_view set;  ///< the data set that reads it as it is; empty: none
-  std::string_view cure;
+  std::string_view advice;
 };
 constexpr std::string_view kOther =
     "{folder} contains {name}. Pass --dataset {set} --data {folder}.";
@@ -58,8 +58,8 @@ std::optional<std::string> other_data(std::string_view own, const fs::path& fold
     const auto found = std::find_if(names.begin(), names.end(), fits(sign.pattern));
     if (found == names.end()) continue;
     if (sign.set == own) return {};
-    return fmt::format(fmt::runtime(sign.cure), fmt::arg("set", sign.set), fmt::arg("name", *found),
-                       fmt::arg("path", (folder / *found).string()),
+    return fmt::format(fmt::runtime(sign.advice), fmt::arg("set", sign.set),
+                       fmt::arg("name", *found), fmt::arg("path", (folder / *found).string()),
                        fmt::arg("folder", folder.string()));
   }
   return {};
@@ -84,14 +84,14 @@ std::string look_into(std::string_view set, const char* downloaded, const fs::pa
           download(set, downloaded, "DIR"));
   std::error_code error, ignored;
   const std::vector<std::string> names = names_in(directory, error);
-  const std::string path = directory.string(), cure = download(set, downloaded, directory);
+  const std::string path = directory.string(), advice = download(set, downloaded, directory);
   if (error == std::errc::no_such_file_or_directory) {
     fail("{} does not exist. Correct --data, or {}{}", path,
-         static_cast<char>(std::tolower(cure[0])), cure.substr(1));
+         static_cast<char>(std::tolower(advice[0])), advice.substr(1));
   }
-  if (error) fail_to_open(directory, error.value(), cure);
-  if (fs::exists(first, ignored)) return cure;
-  return other_data(set, directory, names).value_or(cure);
+  if (error) fail_to_open(directory, error.value(), advice);
+  if (fs::exists(first, ignored)) return advice;
+  return other_data(set, directory, names).value_or(advice);
 }
 
 std::vector<std::string> names_in(const fs::path& directory, std::error_code& error) {
@@ -107,9 +107,9 @@ std::vector<std::string> names_in(const fs::path& directory, std::error_code& er
   return names;
 }
 
-void fail_to_open(const fs::path& path, int error, std::string_view cure) {
+void fail_to_open(const fs::path& path, int error, std::string_view advice) {
   fail("cannot open {}: {}. {}", path.string(), std::strerror(error),
-       error == ENOENT   ? cure
+       error == ENOENT   ? advice
        : error == EACCES ? "Change its permissions."
                          : "Check the disk or the network file system.");
 }

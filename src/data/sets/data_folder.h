@@ -22,8 +22,9 @@ std::string look_into(std::string_view set, const char* downloaded,
 /// The names in `directory` that are not hidden, sorted. Those of folders end with a slash.
 std::vector<std::string> names_in(const std::filesystem::path& directory, std::error_code& error);
 
-/// Throws Error: `path` cannot be opened because of `error`, an errno. `cure` is for a file that
+/// Throws Error: `path` cannot be opened because of `error`, an errno. `advice` is for a file that
 /// does not exist.
-[[noreturn]] void fail_to_open(const std::filesystem::path& path, int error, std::string_view cure);
+[[noreturn]] void fail_to_open(const std::filesystem::path& path, int error,
+                               std::string_view advice);
 
 }  // namespace lockstep

@@ -68,7 +68,7 @@ void draw(int digit, Random& random, std::uint8_t* pixels) {
   }
 }
 
-DatasetPair open(const DataSource& source) {
+OpenedData open(const DataSource& source) {
   GeneratedSpec spec{.about = "generated digits",
                      .name = "generated digits",
                      .format = kDigitFormat,

@@ -41,8 +41,8 @@ class Generated : public Dataset {
 
 }  // namespace
 
-DatasetPair generate(const GeneratedSpec& spec, std::uint64_t seed) {
-  DatasetPair pair;
+OpenedData generate(const GeneratedSpec& spec, std::uint64_t seed) {
+  OpenedData pair;
   pair.train = std::make_unique<Generated>(spec, seed, Generated::Part::train);
   pair.test = std::make_unique<Generated>(spec, seed, Generated::Part::test);
   pair.class_names = spec.class_names;

@@ -13,7 +13,7 @@ namespace lockstep {
 struct GeneratedSpec {
   /// "generated shapes and textures", for people.
   std::string about;
-  /// "generated images": what checkpoints call them (DatasetPair::identity).
+  /// "generated images": what checkpoints call them (OpenedData::identity).
   std::string name;
   std::string unit = "images";  ///< what its samples are
   SampleFormat format;
@@ -23,6 +23,6 @@ struct GeneratedSpec {
   void (*draw)(int label, Random& random, std::uint8_t* bytes) = nullptr;
 };
 
-DatasetPair generate(const GeneratedSpec& spec, std::uint64_t seed);
+OpenedData generate(const GeneratedSpec& spec, std::uint64_t seed);
 
 }  // namespace lockstep

@@ -12,25 +12,25 @@
 namespace lockstep {
 namespace {
 
-constexpr std::string_view kCure =
+constexpr std::string_view kAdvice =
     "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255, not 0 to 1) and "
     "labels (N; whole numbers from 0).";
 
 ImageStore read_file(const std::filesystem::path& file) {
   constexpr std::int64_t kMostClasses = 10000;
-  const std::string path = file.string(), cure = look_into("hdf5", "", file.parent_path(), file);
+  const std::string path = file.string(), advice = look_into("hdf5", "", file.parent_path(), file);
   std::error_code ignored;
-  require(std::filesystem::exists(file, ignored), "{} does not exist. {}", path, cure);
+  require(std::filesystem::exists(file, ignored), "{} does not exist. {}", path, advice);
   require_kind(file, kArraysFile);
   const Hdf5Reader reader(file);
   for (const char* name : {"images", "labels"}) {
     require(reader.has(name), "{} has no array \"{}\", but {}. {}", path, name,
-            listed(reader.arrays()), kCure);
+            listed(reader.arrays()), kAdvice);
   }
   const Shape shape = reader.shape("images"), labels = reader.shape("labels");
   require(shape.rank() >= 3 && labels.rank() > 0 && labels[0] == shape[0] && shape.count() > 0,
           "{} has images of shape {} and labels of shape {}. {}", path, shape.text(), labels.text(),
-          kCure);
+          kAdvice);
   require(
       labels.rank() == 1 || labels.count() == labels[0],
       "{} has labels of shape {}. Store one number for each image, such as numpy.argmax(labels, "
@@ -43,10 +43,10 @@ ImageStore read_file(const std::filesystem::path& file) {
       "{} has images of shape {}: the channels come first. Store numpy.moveaxis(images, 1, -1).",
       path, shape.text());
   require(store.size.channels <= 4, "{} has images of {} channels, and 1 to 4 can be read. {}",
-          path, store.size.channels, kCure);
-  const auto pixels = whole_numbers(reader, path, "images", 255, kCure);
+          path, store.size.channels, kAdvice);
+  const auto pixels = whole_numbers(reader, path, "images", 255, kAdvice);
   store.pixels.assign(pixels.begin(), pixels.end());
-  const auto numbers = whole_numbers(reader, path, "labels", kMostClasses - 1, kCure);
+  const auto numbers = whole_numbers(reader, path, "labels", kMostClasses - 1, kAdvice);
   store.labels.assign(numbers.begin(), numbers.end());
   return store;
 }
@@ -55,19 +55,19 @@ ImageStore read_file(const std::filesystem::path& file) {
 
 std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& path,
                                  const std::string& name, std::int64_t high,
-                                 std::string_view cure) {
+                                 std::string_view advice) {
   std::vector<float> values(reader.shape(name).count());
   reader.array(name, values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
                 values[i] == std::floor(values[i]),
             "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}. {}", path, i, name,
-            values[i], high, cure);
+            values[i], high, advice);
   }
   return values;
 }
 
-DatasetPair open_hdf5_images(const DataSource& source) {
+OpenedData open_hdf5_images(const DataSource& source) {
   const auto& directory = source.folder;
   ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
   require(train.size == test.size,
@@ -82,7 +82,7 @@ DatasetPair open_hdf5_images(const DataSource& source) {
   return image_datasets(std::move(train), std::move(test), names, "HDF5 files", directory.string());
 }
 
-DatasetPair open_hdf5_test_images(const DataSource& source, const TrainedImages& trained) {
+OpenedData open_hdf5_test_images(const DataSource& source, const DataOfCheckpoint& trained) {
   const std::filesystem::path file = source.folder / "test.h5";
   ImageStore test = read_file(file);
   // A label is a number, and so is the name of its class.

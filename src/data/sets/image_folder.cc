@@ -36,7 +36,7 @@ ImageStore read_part(const LabelledFiles& files, std::int64_t channels,
 
 }  // namespace
 
-DatasetPair open_folder(const DataSource& source) {
+OpenedData open_folder(const DataSource& source) {
   const auto& directory = source.folder;
   require(!directory.empty(),
           "data set folder needs the folder of its images. Pass --data DIR with "
@@ -52,8 +52,8 @@ DatasetPair open_folder(const DataSource& source) {
   const std::int64_t channels = source.images.channels();
   ImageStore train = read_part(index.parts[kTrain], channels, first),
              test = read_part(index.parts[kTest], channels, first);
-  DatasetPair pair = image_datasets(std::move(train), std::move(test), index.classes, "image files",
-                                    directory.string());
+  OpenedData pair = image_datasets(std::move(train), std::move(test), index.classes, "image files",
+                                   directory.string());
   pair.identity += fmt::format("classes = {}\n", fmt::join(index.classes, ", "));
   pair.notes = index.notes;
   if (index.parts[kValidation].size() > 0) {
@@ -63,7 +63,7 @@ DatasetPair open_folder(const DataSource& source) {
   return pair;
 }
 
-DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trained) {
+OpenedData open_test_folder(const DataSource& source, const DataOfCheckpoint& trained) {
   if (source.images.size > 0) return open_test_photos(source, trained);
   ImageIndex index = find_test_images(source, trained);
   const LabelledFiles& files = index.parts[index.parts[kTest].size() > 0 ? kTest : kValidation];

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/data/standard.h"
+#include "src/data/normalisation.h"
 
 namespace lockstep {
 namespace {
@@ -34,7 +34,7 @@ class StoredImages : public Dataset {
 
 /// The data set of one part, "training" or "test"; `identity` gains its line.
 std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes,
-                                 const Standard& standard, const std::string& name,
+                                 const Normalisation& standard, const std::string& name,
                                  const std::string& from, std::string& identity) {
   identity += fmt::format("{} images = {}, crc32c {:08x} and {:08x}\n", part, store.labels.size(),
                           crc32c_of(store.pixels), crc32c_of(store.labels));
@@ -50,7 +50,7 @@ std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes
 }
 
 /// Mean and deviation of each channel; a deviation is at least 1.
-Standard standard_of(const ImageStore& store) {
+Normalisation standard_of(const ImageStore& store) {
   const auto channels = static_cast<std::size_t>(store.size.channels);
   std::array<double, 4> sum{}, squares{};
   for (std::size_t i = 0; i < store.pixels.size(); ++i) {
@@ -59,7 +59,7 @@ Standard standard_of(const ImageStore& store) {
     squares[i % channels] += value * value;
   }
   const double count = static_cast<double>(store.pixels.size()) / static_cast<double>(channels);
-  Standard standard;
+  Normalisation standard;
   for (std::size_t c = 0; c < channels; ++c) {
     const double mean = sum[c] / count, variance = squares[c] / count - mean * mean;
     standard.mean[c] = static_cast<float>(mean);
@@ -75,23 +75,23 @@ std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore st
   return std::make_unique<StoredImages>(format, std::move(store), classes, std::move(about));
 }
 
-DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
-                           const std::string& name, const std::string& from) {
+OpenedData image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
+                          const std::string& name, const std::string& from) {
   expect(train.size == test.size && !train.size.planes && train.size.channels <= 4,
          "training and test images are of one size");
-  const Standard standard = standard_of(train);
+  const Normalisation standard = standard_of(train);
   const int classes = static_cast<int>(class_names.size());
-  DatasetPair pair;
+  OpenedData pair;
   pair.class_names = std::move(class_names);
   pair.train = part_of("training", std::move(train), classes, standard, name, from, pair.identity);
   pair.test = part_of("test", std::move(test), classes, standard, name, from, pair.identity);
   return pair;
 }
 
-DatasetPair test_images(ImageStore test, const TrainedImages& trained, const std::string& name,
-                        const std::string& from) {
-  const Standard standard = standard_from(trained.normalisation, test.size.channels);
-  DatasetPair pair;
+OpenedData test_images(ImageStore test, const DataOfCheckpoint& trained, const std::string& name,
+                       const std::string& from) {
+  const Normalisation standard = normalisation_from(trained.normalisation, test.size.channels);
+  OpenedData pair;
   pair.class_names = trained.class_names;
   pair.test = part_of("test", std::move(test), static_cast<int>(pair.class_names.size()), standard,
                       name, from, pair.identity);

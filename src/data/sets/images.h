@@ -29,10 +29,11 @@ std::uint32_t crc32c_of(const std::vector<T>& values) {
   return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
 }
 
-/// All numbers of an array, each in [0, high]. Throws Error that names the first other one; `cure`
-/// ends it.
+/// All numbers of an array, each in [0, high]. Throws Error that names the first other one;
+/// `advice` ends it.
 std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& path,
-                                 const std::string& name, std::int64_t high, std::string_view cure);
+                                 const std::string& name, std::int64_t high,
+                                 std::string_view advice);
 
 /// Images in memory as a data set. `about` is Dataset::describe().
 std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
@@ -40,24 +41,24 @@ std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore st
 
 /// A data set of two stores of images of one size, standardised by the training images' mean and
 /// deviation. `name` and `from` are for people.
-DatasetPair image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
-                           const std::string& name, const std::string& from);
+OpenedData image_datasets(ImageStore train, ImageStore test, std::vector<std::string> class_names,
+                          const std::string& name, const std::string& from);
 
 /// Only the test set, normalised as in `trained`.
-DatasetPair test_images(ImageStore test, const TrainedImages& trained, const std::string& name,
-                        const std::string& from);
+OpenedData test_images(ImageStore test, const DataOfCheckpoint& trained, const std::string& name,
+                       const std::string& from);
 
 /// The folder holds train/CLASS/IMAGE and test/CLASS/IMAGE: image files of one size, or of any with
 /// ImageOptions::size (photos.h). Throws
 /// Error that names the file or folder, what is wrong, and the fix.
-DatasetPair open_folder(const DataSource& source);
+OpenedData open_folder(const DataSource& source);
 /// DatasetEntry::open_test. The folder needs only test/, which may hold only some of the classes.
-DatasetPair open_test_folder(const DataSource& source, const TrainedImages& trained);
+OpenedData open_test_folder(const DataSource& source, const DataOfCheckpoint& trained);
 
 /// The folder holds train.h5 and test.h5, with arrays images (N, H, W, C or N, H, W; 0 to 255) and
 /// labels (N).
-DatasetPair open_hdf5_images(const DataSource& source);
+OpenedData open_hdf5_images(const DataSource& source);
 /// DatasetEntry::open_test. The folder needs only test.h5.
-DatasetPair open_hdf5_test_images(const DataSource& source, const TrainedImages& trained);
+OpenedData open_hdf5_test_images(const DataSource& source, const DataOfCheckpoint& trained);
 
 }  // namespace lockstep

@@ -43,8 +43,8 @@ std::uint32_t big_endian(const std::uint8_t* bytes) {
 }
 
 /// Fills `bytes` up to `count` from `file`, which zlib inflates if it is compressed: fewer only at
-/// its end. `path` and `cure`: for errors.
-void read_up_to(std::size_t count, gzFile file, const fs::path& path, const std::string& cure,
+/// its end. `path` and `advice`: for errors.
+void read_up_to(std::size_t count, gzFile file, const fs::path& path, const std::string& advice,
                 std::vector<std::uint8_t>& bytes) {
   constexpr std::size_t kPart = 1 << 20;  // a damaged header must not allocate more than the file
   for (int got = 1; bytes.size() < count && got > 0;) {
@@ -54,11 +54,11 @@ void read_up_to(std::size_t count, gzFile file, const fs::path& path, const std:
     bytes.resize(begin + static_cast<std::size_t>(std::max(got, 0)));
     int error = Z_OK;
     std::string what = gzerror(file, &error);
-    if (error == Z_ERRNO) fail_to_open(path, errno, cure);
+    if (error == Z_ERRNO) fail_to_open(path, errno, advice);
     if (error == Z_MEM_ERROR) throw std::bad_alloc();
     what.erase(0, what.starts_with(path.string() + ": ") ? path.string().size() + 2 : 0);
     require(error == Z_OK, "{} cannot be read, because it is truncated or damaged ({}). {}",
-            path.string(), what, cure);
+            path.string(), what, advice);
   }
 }
 
@@ -122,56 +122,56 @@ Files find_files(const fs::path& directory) {
 }
 
 /// A file of labels, or with `labels` that of their images.
-Idx read_idx(fs::path file_path, const Idx* labels, const std::string& cure) {
+Idx read_idx(fs::path file_path, const Idx* labels, const std::string& advice) {
   Idx idx{std::move(file_path)};
   std::error_code ignored;
   const std::string path = idx.path.string();
   require(!fs::exists(idx.path, ignored) || fs::is_regular_file(idx.path, ignored),
-          "{} is not a regular file. {}", path, cure);
+          "{} is not a regular file. {}", path, advice);
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose_r);
-  if (!file) fail_to_open(path, errno, cure);
+  if (!file) fail_to_open(path, errno, advice);
   const auto read = [&](std::size_t count) {
-    read_up_to(count, file.get(), path, cure, idx.bytes);
+    read_up_to(count, file.get(), path, advice, idx.bytes);
   };
   const std::uint32_t extents = labels ? 3 : 1, magic = 0x0800 + extents;
   idx.header = 4 * (1 + extents);
   read(idx.header);
   require(idx.bytes.size() == idx.header, "{} contains {} bytes: it is truncated. {}", path,
-          idx.bytes.size(), cure);
+          idx.bytes.size(), advice);
   require(big_endian(idx.bytes.data()) == magic,
           "{} begins with {:#010x}, not {:#010x}: it is not an IDX file of {}. {}", path,
-          big_endian(idx.bytes.data()), magic, labels ? "images" : "labels", cure);
+          big_endian(idx.bytes.data()), magic, labels ? "images" : "labels", advice);
   idx.count = big_endian(idx.bytes.data() + 4);
   for (std::size_t i = 2; i <= extents; ++i) {
     const std::uint32_t extent = big_endian(idx.bytes.data() + 4 * i);
     require(extent == kDigitSide, "{} contains images of {} {}, not {}. {}", path, extent,
-            i == 2 ? "rows" : "columns", kDigitSide, cure);
+            i == 2 ? "rows" : "columns", kDigitSide, advice);
   }
-  require(idx.count > 0, "{} contains no samples. {}", path, cure);
+  require(idx.count > 0, "{} contains no samples. {}", path, advice);
   // Before the bytes are inflated: a few of a damaged file may become gigabytes.
   if (labels == nullptr) {
     require(idx.count <= kMostLabels, "{} promises {} labels, and the limit is {}. {}", path,
-            idx.count, kMostLabels, cure);
+            idx.count, kMostLabels, advice);
   } else if (idx.count != labels->count) {
     fail("{} contains {} images and {} contains {} labels. {}", path, idx.count,
-         labels->path.string(), labels->count, cure);
+         labels->path.string(), labels->count, advice);
   }
   const std::size_t wanted =
       idx.header + static_cast<std::size_t>(idx.count) * (labels ? kDigitPixels : 1);
   read(wanted + 1);
   require(idx.bytes.size() >= wanted,
           "{} contains {} bytes, and its header promises {}: it is truncated. {}", path,
-          idx.bytes.size(), wanted, cure);
+          idx.bytes.size(), wanted, advice);
   require(idx.bytes.size() == wanted,
-          "{} continues after the {} bytes that its header promises. {}", path, wanted, cure);
+          "{} continues after the {} bytes that its header promises. {}", path, wanted, advice);
   return idx;
 }
 
 /// `part`: "train" or "t10k". Adds the files to `identity`.
-ImageStore read_part(const Files& files, const std::string& part, const std::string& cure,
+ImageStore read_part(const Files& files, const std::string& part, const std::string& advice,
                      std::string& identity) {
-  const Idx labels = read_idx(files.find(part + "-labels"), nullptr, cure);
-  Idx images = read_idx(files.find(part + "-images"), &labels, cure);
+  const Idx labels = read_idx(files.find(part + "-labels"), nullptr, advice);
+  Idx images = read_idx(files.find(part + "-images"), &labels, advice);
   identity += fmt::format(
       "{0}{1}-images-idx3-ubyte = crc32c {2:08x}\n{0}{1}-labels-idx1-ubyte = crc32c {3:08x}\n",
       files.prefix, part, crc32c_of(images.bytes), crc32c_of(labels.bytes));
@@ -193,7 +193,7 @@ ImageStore read_part(const Files& files, const std::string& part, const std::str
 /// Makes labels begin with 0. Returns the names of the classes: the labels as they were, at least
 /// those of the digits. Throws Error if there are gaps in the labels of another data set.
 std::vector<std::string> name_classes(const std::string& files, std::vector<std::int32_t>& train,
-                                      std::vector<std::int32_t>& test, const std::string& cure) {
+                                      std::vector<std::int32_t>& test, const std::string& advice) {
   std::set<std::int32_t> labels(train.begin(), train.end());
   labels.insert(test.begin(), test.end());
   const std::int32_t last = std::max(*labels.rbegin(), kDigits - 1),
@@ -202,7 +202,7 @@ std::vector<std::string> name_classes(const std::string& files, std::vector<std:
   for (std::int32_t label = first; label <= last; ++label) {
     require(last < kDigits || labels.contains(label),
             "{}: the labels go to {}, but no image has label {}. Number them without gaps. {}",
-            files, last, label, cure);
+            files, last, label, advice);
     names.push_back(std::to_string(label));
   }
   for (std::vector<std::int32_t>* part : {&train, &test})
@@ -212,15 +212,15 @@ std::vector<std::string> name_classes(const std::string& files, std::vector<std:
 
 }  // namespace
 
-DatasetPair open_mnist(const DataSource& source) {
+OpenedData open_mnist(const DataSource& source) {
   const Files files = find_files(source.folder);
-  const std::string cure =
+  const std::string advice =
       look_into("mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)", files.folder,
                 files.paths.empty() ? files.find("train-images") : files.paths.begin()->second);
-  DatasetPair pair;
-  ImageStore train = read_part(files, "train", cure, pair.identity),
-             test = read_part(files, "t10k", cure, pair.identity);
-  pair.class_names = name_classes(files.option(), train.labels, test.labels, cure);
+  OpenedData pair;
+  ImageStore train = read_part(files, "train", advice, pair.identity),
+             test = read_part(files, "t10k", advice, pair.identity);
+  pair.class_names = name_classes(files.option(), train.labels, test.labels, advice);
   if (std::ssize(pair.class_names) != kDigits && !files.emnist()) {
     pair.notes.push_back(
         "labels above 9 are not MNIST's. EMNIST's images lie on their sides unless their files "

@@ -25,6 +25,6 @@ inline constexpr SampleFormat kDigitFormat{.kind = SampleFormat::Kind::images,
 /// emnist-letters, if there are several data sets. Labels above 9 are those of more classes.
 /// Reads and checks all files now. Throws Error for a missing, truncated, damaged or wrong file; it
 /// names the file and the fix. Each process holds the images (52 MiB).
-DatasetPair open_mnist(const DataSource& source);
+OpenedData open_mnist(const DataSource& source);
 
 }  // namespace lockstep

@@ -29,6 +29,6 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 /// arrays values (the words of all texts), offsets (of each text in it, and their end) and labels,
 /// and how many of the texts are for training in the attribute `train`. Reads and checks
 /// all now. Throws Error that names the file and the fix. Each process holds the words (7 MiB).
-DatasetPair open_reuters(const DataSource& source);
+OpenedData open_reuters(const DataSource& source);
 
 }  // namespace lockstep

@@ -18,7 +18,7 @@ struct Newswires {
   std::int64_t train = 0;
 };
 
-Newswires read_newswires(const fs::path& file, const std::string& cure) {
+Newswires read_newswires(const fs::path& file, const std::string& advice) {
   constexpr std::int64_t kExact = 1 << 24;  // whole numbers that are read as floats
   require_kind(file, kTextsFile);
   const Hdf5Reader reader(file);
@@ -26,26 +26,26 @@ Newswires read_newswires(const fs::path& file, const std::string& cure) {
   Newswires all;
   const auto read = [&](const char* name, std::int64_t high, std::vector<std::int32_t>& to) {
     require(reader.has(name) && reader.shape(name).rank() == 1, "{} has no list \"{}\". {}", path,
-            name, cure);
-    const std::vector<float> values = whole_numbers(reader, path, name, high, cure);
+            name, advice);
+    const std::vector<float> values = whole_numbers(reader, path, name, high, advice);
     to.assign(values.begin(), values.end());
   };
   read("values", kNewswireWords - 1, all.words);
   read("offsets", kExact, all.offsets);
   read("labels", kTopics - 1, all.labels);
   require(reader.attributes().contains("train"),
-          "{} has no attribute \"train\" with the number of training texts. {}", path, cure);
+          "{} has no attribute \"train\" with the number of training texts. {}", path, advice);
   all.train = reader.integer("train");
   const auto count = static_cast<std::int64_t>(all.labels.size());
   require(std::ssize(all.offsets) == count + 1,
           "{} contains {} labels and {} offsets, and needs one offset more than labels. {}", path,
-          count, all.offsets.size(), cure);
+          count, all.offsets.size(), advice);
   require(std::is_sorted(all.offsets.begin(), all.offsets.end()) && all.offsets.front() == 0 &&
               all.offsets.back() == std::ssize(all.words),
-          "{}: its offsets do not cut its {} words into texts. {}", path, all.words.size(), cure);
+          "{}: its offsets do not cut its {} words into texts. {}", path, all.words.size(), advice);
   require(all.train > 0 && all.train < count,
           "{} has {} of its {} texts for training, and some must be left for tests. {}", path,
-          all.train, count, cure);
+          all.train, count, advice);
   return all;
 }
 
@@ -107,18 +107,19 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
   return buffer;
 }
 
-DatasetPair open_reuters(const DataSource& source) {
+OpenedData open_reuters(const DataSource& source) {
   const auto& directory = source.folder;
   const fs::path file = directory / "reuters.h5";
-  const std::string cure = look_into("reuters", "reuters.@(npz?(.part)|h5)", directory, file);
+  const std::string advice = look_into("reuters", "reuters.@(npz?(.part)|h5)", directory, file);
   std::error_code ignored;
-  require(fs::exists(file, ignored), "cannot open {}: it does not exist. {}", file.string(), cure);
-  const auto all = std::make_shared<const Newswires>(read_newswires(file, cure));
+  require(fs::exists(file, ignored), "cannot open {}: it does not exist. {}", file.string(),
+          advice);
+  const auto all = std::make_shared<const Newswires>(read_newswires(file, advice));
   const auto about = [&](std::int64_t count, const char* part) {
     return fmt::format("Reuters newswires, {} {} texts from {}", count, part, directory.string());
   };
   const auto count = static_cast<std::int64_t>(all->labels.size());
-  DatasetPair pair;
+  OpenedData pair;
   pair.train = std::make_unique<Reuters>(all, 0, all->train, about(all->train, "training"));
   pair.test = std::make_unique<Reuters>(all, all->train, count, about(count - all->train, "test"));
   pair.class_names = topic_names();

@@ -131,7 +131,7 @@ void paint(int label, Random& random, std::uint8_t* planes) {
   }
 }
 
-DatasetPair open(const DataSource& source) {
+OpenedData open(const DataSource& source) {
   GeneratedSpec spec{.about = "generated shapes and textures",
                      .name = "generated images",
                      .format = kCroppedImages,

@@ -26,7 +26,7 @@ void draw(int topic, Random& random, std::uint8_t* bytes) {
   store_newswire({text.data(), length}, bytes);
 }
 
-DatasetPair open(const DataSource& source) {
+OpenedData open(const DataSource& source) {
   return generate({.about = "generated texts",
                    .name = "generated texts",
                    .unit = "texts",

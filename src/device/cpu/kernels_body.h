@@ -10,7 +10,7 @@
 // clang-format off
 #include "src/device/cpu/vector_body.h"
 #include "src/device/cpu/depthwise_body.h"
-#include "src/device/cpu/lines_body.h"
+#include "src/device/cpu/few_channels_body.h"
 #include "src/device/cpu/products_body.h"
 #include "src/device/cpu/response_norm_body.h"
 #include "src/device/cpu/winograd_tiles_body.h"
@@ -20,9 +20,8 @@
 namespace lockstep::KERNELS {
 
 const Kernels& kernels() {
-  static constexpr Kernels kKernels{kLanes,           kBf16Products, make_winograd<2>,
-                                    make_winograd<4>, make_lines,    make_depthwise,
-                                    make_response_norm};
+  static constexpr Kernels kKernels{kLanes,     kBf16Products,  make_winograd<2>,  make_winograd<4>,
+                                    make_lines, make_depthwise, make_response_norm};
   return kKernels;
 }
 

@@ -167,7 +167,7 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
 
-  // Races may end differently in the next run, so a deterministic device has none.
+  // Race may end differently in the next run, so a deterministic device has none.
   std::string tuning() const override {
     return options_.deterministic ? "" : planner_->tuning().text();
   }

@@ -38,7 +38,7 @@ class Planner {
   Race race_;
 };
 
-/// Planner::Races by time, on random numbers in memory of a device, which outlives it. It keeps the
+/// Planner::Race by time, on random numbers in memory of a device, which outlives it. It keeps the
 /// memory of its largest race.
 class RaceTrack {
  public:

@@ -1,4 +1,4 @@
-#include "src/data/image/picture.h"
+#include "src/data/image/thumbnail.h"
 
 #include <algorithm>
 #include <cmath>
@@ -72,7 +72,7 @@ class Pixels {
 
 }  // namespace
 
-Picture picture_of(const Dataset& data, std::int64_t index, std::int64_t edge) {
+Thumbnail thumbnail_of(const Dataset& data, std::int64_t index, std::int64_t edge) {
   if (data.sample_shape().rank() != 4 || data.format().kind == SampleFormat::Kind::words) return {};
   Image image = Pixels(data, index).rgb();
   const std::int64_t longer = std::max(image.size.height, image.size.width);

@@ -8,13 +8,13 @@
 
 namespace lockstep {
 
-struct Picture {
+struct Thumbnail {
   std::string data_uri;  ///< a PNG file: "data:image/png;base64,..."; empty: the sample is no image
   std::int64_t size = 0;  ///< pixels of its longer edge
 };
 
 /// Sample `index` as it is stored, in colours or in grey, without the network's normalisation.
 /// Larger images shrink to `edge` pixels. Throws Error if the sample cannot be read.
-Picture picture_of(const Dataset& data, std::int64_t index, std::int64_t edge);
+Thumbnail thumbnail_of(const Dataset& data, std::int64_t index, std::int64_t edge);
 
 }  // namespace lockstep

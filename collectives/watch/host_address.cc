@@ -1,4 +1,4 @@
-#include "collectives/watch/host_card.h"
+#include "collectives/watch/host_address.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -19,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<HostCard>, "sent as bytes");
+static_assert(std::is_trivially_copyable_v<HostAddress>, "sent as bytes");
 
 /// Whether btl_tcp_if_include restricts Open MPI to other interfaces, by name.
 bool excluded(std::string_view interface) {
@@ -41,8 +41,8 @@ std::uint32_t ip_of(const sockaddr* address) {
 
 }  // namespace
 
-HostCard own_card() {
-  HostCard card;
+HostAddress own_card() {
+  HostAddress card;
   const std::string name = host_name();
   std::copy_n(name.data(), std::min(name.size(), card.name.size() - 1), card.name.data());
   if (::getrandom(card.key.data(), sizeof card.key, 0) != sizeof card.key) return card;
@@ -60,12 +60,12 @@ HostCard own_card() {
   return card;
 }
 
-std::vector<std::uint32_t> ways_to(const HostCard& own, const HostCard& other) {
+std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& other) {
   std::vector<std::uint32_t> near, far;
-  for (const HostCard::Address& there : other.addresses) {
+  for (const HostAddress::Address& there : other.addresses) {
     if (there.ip == 0) continue;
     bool common = false, mine = false;
-    for (const HostCard::Address& here : own.addresses) {
+    for (const HostAddress::Address& here : own.addresses) {
       mine |= here.ip == there.ip;
       common |= here.ip != 0 && ((here.ip ^ there.ip) & here.mask) == 0;
     }
@@ -75,11 +75,12 @@ std::vector<std::uint32_t> ways_to(const HostCard& own, const HostCard& other) {
   return near;
 }
 
-std::vector<HostCard> exchange_cards(const Comm& all, const Comm& node, const HostCard& card) {
+std::vector<HostAddress> exchange_cards(const Comm& all, const Comm& node,
+                                        const HostAddress& card) {
   const std::optional<Comm> leaders = leaders_of(all, node);
   if (!leaders) return {};
   const Waiting waiting;
-  std::vector<HostCard> cards(leaders->size());
+  std::vector<HostAddress> cards(leaders->size());
   check(MPI_Allgather(&card, sizeof card, MPI_BYTE, cards.data(), sizeof card, MPI_BYTE,
                       raw(*leaders)));
   return cards;

@@ -1,4 +1,4 @@
-#include "apps/options/options.h"
+#include "apps/options/training_program.h"
 
 #include <algorithm>
 #include <cctype>

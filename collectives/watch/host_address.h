@@ -1,4 +1,5 @@
-// HostCard: the name and the addresses of a host, which MPI passes to the other hosts at the start.
+// HostAddress: the name and the addresses of a host, which MPI passes to the other hosts at the
+// start.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@
 namespace lockstep {
 
 /// One host of the run. Sent through MPI as bytes.
-struct HostCard {
+struct HostAddress {
   struct Address {
     std::uint32_t ip = 0;  ///< IPv4, in network order; 0: end of the list
     std::uint32_t mask = 0;
@@ -25,14 +26,14 @@ struct HostCard {
 };
 
 /// The card of this host with all addresses, without a port. Never throws.
-HostCard own_card();
+HostAddress own_card();
 
 /// The addresses of `other` in the order in which `own` should try them: those in a common network
 /// first. Leaves out addresses that `own` has too.
-std::vector<std::uint32_t> ways_to(const HostCard& own, const HostCard& other);
+std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& other);
 
 /// The cards of all hosts, by the lowest rank of each. Only the first rank of each node passes its
 /// `card` and gets the list. Collective over `all`; `node`: all.node().
-std::vector<HostCard> exchange_cards(const Comm& all, const Comm& node, const HostCard& card);
+std::vector<HostAddress> exchange_cards(const Comm& all, const Comm& node, const HostAddress& card);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "src/data/standard.h"
+#include "src/data/normalisation.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ constexpr const char* kKinds[] = {"values", "crops", "images", "words"};
 
 }  // namespace
 
-std::string to_text(const Standard& standard, std::int64_t channels) {
+std::string to_text(const Normalisation& standard, std::int64_t channels) {
   const auto numbers = [&](const std::array<float, 4>& values) {
     const std::vector<double> exact(values.begin(), values.begin() + channels);
     return fmt::format("{}", fmt::join(exact, ", "));
@@ -25,7 +25,7 @@ std::string to_text(const Standard& standard, std::int64_t channels) {
                      numbers(standard.deviation));
 }
 
-Standard standard_from(const std::string& text, std::int64_t channels) {
+Normalisation normalisation_from(const std::string& text, std::int64_t channels) {
   std::vector<double> mean, deviation;
   try {
     const auto object = nlohmann::json::parse(text);
@@ -39,7 +39,7 @@ Standard standard_from(const std::string& text, std::int64_t channels) {
       std::ssize(mean) == channels && std::ssize(deviation) == channels,
       "the checkpoint was trained on images with {}, and these images have {}. Choose other data.",
       counted(std::ssize(mean), "channel"), channels);
-  Standard standard;
+  Normalisation standard;
   for (std::size_t c = 0; c < mean.size(); ++c) {
     standard.mean[c] = static_cast<float>(mean[c]);
     standard.deviation[c] = static_cast<float>(deviation[c]);

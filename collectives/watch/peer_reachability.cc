@@ -1,4 +1,4 @@
-#include "collectives/watch/reach.h"
+#include "collectives/watch/peer_reachability.h"
 
 #include <algorithm>
 
@@ -15,16 +15,16 @@ constexpr int kSteps = 3;
 
 }  // namespace
 
-double Reach::limit(double timeout) { return std::max(kTimeouts * timeout, kLeast); }
+double PeerReachability::limit(double timeout) { return std::max(kTimeouts * timeout, kLeast); }
 
-void Reach::answered() {
+void PeerReachability::answered() {
   heard_ = true;
   probed_ = false;
   silent_ = 0;
   steps_ = 0;
 }
 
-bool Reach::look(double elapsed, const HostPace& own, double timeout) {
+bool PeerReachability::look(double elapsed, const HostPace& own, double timeout) {
   const bool began = own.step > step_;
   step_ = own.step;
   if (!judged()) return false;
@@ -34,8 +34,10 @@ bool Reach::look(double elapsed, const HostPace& own, double timeout) {
   return judged() && silent_ > allowed && own.quiet > kPart * limit(timeout);
 }
 
-bool Reach::judged() const { return heard_ && !given_up_ && steps_ < kSteps; }
+bool PeerReachability::judged() const { return heard_ && !given_up_ && steps_ < kSteps; }
 
-bool Reach::suspect(double timeout) const { return judged() && silent_ > kPart * limit(timeout); }
+bool PeerReachability::suspect(double timeout) const {
+  return judged() && silent_ > kPart * limit(timeout);
+}
 
 }  // namespace lockstep

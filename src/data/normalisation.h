@@ -1,4 +1,4 @@
-// A Standard and a SampleFormat (src/data/dataset.h) as the texts that checkpoints contain.
+// A Normalisation and a SampleFormat (src/data/dataset.h) as the texts that checkpoints contain.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace lockstep {
 
 /// JSON: {"mean": [125.3, 122.9, 113.8], "deviation": [62.9, 62.1, 66.7]}, a number per channel.
 /// A network sees (pixel - mean) / deviation of pixels from 0 to 255.
-std::string to_text(const Standard& standard, std::int64_t channels);
+std::string to_text(const Normalisation& standard, std::int64_t channels);
 
 /// The same bits back. Throws Error if `text` is no such text, or is of another number of channels.
-Standard standard_from(const std::string& text, std::int64_t channels);
+Normalisation normalisation_from(const std::string& text, std::int64_t channels);
 
-/// Whether a Standard normalises samples of this format.
+/// Whether a Normalisation normalises samples of this format.
 inline bool is_normalised(const SampleFormat& format) {
   return format.files || format.kind == SampleFormat::Kind::images;
 }

@@ -1,4 +1,4 @@
-// Reach: decides whether another host can be reached, from the answers of its kernel.
+// PeerReachability: decides whether another host can be reached, from the answers of its kernel.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct HostPace {
 ///  - TCP repeats a lost packet only after up to the duration of the outage. So an answer to a
 ///    probe, a new connection, doubles the time that the old one has.
 /// Uses no clock and no socket. One thread at a time.
-class Reach {
+class PeerReachability {
  public:
   /// Seconds without an answer after which the other host is unreachable. Shorter outages are
   /// allowed, and the line is printed within 2 `timeout`.
