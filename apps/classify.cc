@@ -9,7 +9,7 @@
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/run/classifier.h"
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/step/replica_check.h"

@@ -10,9 +10,9 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 #include "apps/run/evaluation.h"
-#include "apps/run/metrics.h"
+#include "apps/tell/metrics.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "collectives/comm/comm.h"

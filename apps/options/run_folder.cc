@@ -1,4 +1,4 @@
-#include "apps/options/run_folder.h"
+#include "apps/record/run_place.h"
 
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "apps/run/run_record.h"
+#include "apps/record/run_files.h"
 #include "apps/step/run_plan.h"
 #include "net/description/network_file.h"
 #include "src/base/check.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "collectives/comm/comm.h"
 
 namespace lockstep {

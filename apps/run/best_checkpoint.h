@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "apps/run/evaluation.h"
-#include "apps/run/progress.h"
+#include "apps/record/progress.h"
 #include "apps/run/run_setup.h"
 
 namespace lockstep {

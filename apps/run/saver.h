@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <string>
 
-#include "apps/run/progress.h"
-#include "apps/run/provenance.h"
-#include "apps/run/reporter.h"
-#include "apps/run/resumption.h"
-#include "apps/run/run_folders.h"
+#include "apps/record/progress.h"
+#include "apps/record/run_facts.h"
+#include "apps/tell/reporter.h"
+#include "apps/record/resumption.h"
+#include "apps/record/run_place.h"
 #include "apps/run/run_setup.h"
 #include "net/checkpoint.h"
 #include "src/base/timeline.h"

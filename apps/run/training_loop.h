@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "apps/run/evaluation.h"
-#include "apps/run/reporter.h"
+#include "apps/tell/reporter.h"
 #include "apps/run/run_setup.h"
 #include "apps/run/saver.h"
 #include "src/base/timeline.h"

@@ -1,13 +1,13 @@
 // Which folder an unnamed run gets, and which folders two runs cannot both have.
-#include "apps/options/run_folder.h"
+#include "apps/record/run_place.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "apps/options/training_program.h"
-#include "apps/run/run_folders.h"
-#include "apps/run/run_record.h"
+#include "apps/run/training_program.h"
+#include "apps/record/run_place.h"
+#include "apps/record/run_files.h"
 #include "src/files/file.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"

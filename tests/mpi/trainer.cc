@@ -11,7 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "net/model.h"

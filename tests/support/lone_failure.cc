@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "apps/options/run_folder.h"
-#include "apps/options/training_program.h"
+#include "apps/record/run_place.h"
+#include "apps/run/training_program.h"
 #include "apps/run/trainer.h"
 #include "collectives/buckets.h"
 #include "collectives/comm/flight_recorder.h"

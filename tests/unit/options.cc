@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "net/model.h"
 #include "tests/support/files.h"
 

@@ -7,9 +7,9 @@
 #include <functional>
 #include <limits>
 
-#include "apps/run/progress.h"
-#include "apps/run/provenance.h"
-#include "apps/run/resumption.h"
+#include "apps/record/progress.h"
+#include "apps/record/run_facts.h"
+#include "apps/record/resumption.h"
 #include "tests/support/files.h"
 
 namespace lockstep {

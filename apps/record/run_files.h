@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "apps/run/evaluation.h"
-#include "apps/run/progress.h"
-#include "apps/run/run_options.h"
+#include "apps/record/progress.h"
+#include "apps/options/run_options.h"
 #include "apps/step/run_plan.h"
 
 namespace lockstep {

@@ -1,4 +1,4 @@
-#include "apps/run/run_folders.h"
+#include "apps/record/run_place.h"
 
 #include <algorithm>
 #include <chrono>

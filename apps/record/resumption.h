@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "apps/step/run_plan.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"

@@ -1,4 +1,4 @@
-#include "apps/run/run_record.h"
+#include "apps/record/run_files.h"
 
 #include <algorithm>
 #include <fstream>

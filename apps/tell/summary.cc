@@ -1,9 +1,9 @@
-#include "apps/run/summary.h"
+#include "apps/tell/summary.h"
 
 #include <algorithm>
 
 #include "apps/run/find_lr.h"
-#include "apps/run/provenance.h"
+#include "apps/record/run_facts.h"
 #include "apps/step/error_feedback.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"

@@ -1,4 +1,4 @@
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,9 +7,9 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/options/run_folder.h"
-#include "apps/run/provenance.h"
-#include "apps/run/resumption.h"
+#include "apps/record/run_place.h"
+#include "apps/record/run_facts.h"
+#include "apps/record/resumption.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/description/network_file.h"

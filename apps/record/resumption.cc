@@ -1,10 +1,10 @@
-#include "apps/run/resumption.h"
+#include "apps/record/resumption.h"
 
 #include <limits>
 
-#include "apps/run/broadcast.h"
-#include "apps/run/evaluated_checkpoint.h"
-#include "apps/run/provenance.h"
+#include "apps/record/broadcast.h"
+#include "apps/record/checkpoint_use.h"
+#include "apps/record/run_facts.h"
 #include "net/description/network_file.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "apps/run/evaluation.h"
-#include "apps/run/metrics.h"
-#include "apps/run/progress.h"
-#include "apps/run/run_folders.h"
-#include "apps/run/run_options.h"
-#include "apps/run/run_record.h"
+#include "apps/tell/metrics.h"
+#include "apps/record/progress.h"
+#include "apps/record/run_place.h"
+#include "apps/options/run_options.h"
+#include "apps/record/run_files.h"
 #include "apps/step/run_plan.h"
 #include "net/parameters.h"
 #include "src/report/report.h"

@@ -1,10 +1,10 @@
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 
 #include <utility>
 
-#include "apps/run/broadcast.h"
-#include "apps/run/progress.h"
-#include "apps/run/provenance.h"
+#include "apps/record/broadcast.h"
+#include "apps/record/progress.h"
+#include "apps/record/run_facts.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/resumption.h"
-#include "apps/run/run_options.h"
+#include "apps/record/resumption.h"
+#include "apps/options/run_options.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/training_step.h"
 #include "net/checkpoint.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "net/model.h"
 
 namespace lockstep {

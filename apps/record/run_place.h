@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "collectives/comm/comm.h"
 #include "src/files/folder_lock.h"
 

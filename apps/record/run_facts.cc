@@ -1,4 +1,4 @@
-#include "apps/run/provenance.h"
+#include "apps/record/run_facts.h"
 
 #include <algorithm>
 #include <utility>

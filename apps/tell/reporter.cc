@@ -1,4 +1,4 @@
-#include "apps/run/reporter.h"
+#include "apps/tell/reporter.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "apps/run/evaluation.h"
-#include "apps/run/reporter.h"
-#include "apps/run/resumption.h"
-#include "apps/run/run_options.h"
+#include "apps/tell/reporter.h"
+#include "apps/record/resumption.h"
+#include "apps/options/run_options.h"
 #include "apps/run/run_setup.h"
 
 namespace lockstep {

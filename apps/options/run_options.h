@@ -141,7 +141,7 @@ struct RunFolderOptions {
   std::string name;    ///< --run; empty: a name of program, model and number
   bool fresh = false;  ///< --new: never a folder that exists
   bool none = false;   ///< --no-run
-  /// After RunFolder (apps/options/run_folder.h): "runs/NAME"; empty: there is none.
+  /// After RunFolder (apps/record/run_place.h): "runs/NAME"; empty: there is none.
   std::string folder;
   /// On rank 0, the claim to `folder` if choosing it made one; null: RunFolders makes it.
   std::shared_ptr<FolderLock> claim;
