@@ -4,8 +4,6 @@
 
 #include "apps/record/broadcast.h"
 #include "apps/record/checkpoint_use.h"
-#include "apps/record/run_facts.h"
-#include "net/description/network_file.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
@@ -14,14 +12,15 @@
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, init, initial, warnings, notes, run,
-                                   parent, began)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, before, init, initial, warnings,
+                                   notes, run, parent, began)
 
 namespace {
 
 /// Identifies a checkpoint, whatever the path of its file.
-std::string origin_of(const CheckpointMetadata& metadata) {
-  return fmt::format("{} at step {}", text_of(metadata, "run"), metadata.position.step);
+std::string origin_of(const std::filesystem::path& file, const CheckpointMetadata& metadata) {
+  return fmt::format("{} at step {}", RunFacts::of(file, metadata).text("id"),
+                     metadata.position.step);
 }
 
 /// "began" of a run that was started with --resume `file`: its origin, and its path because --keep
@@ -37,124 +36,113 @@ bool is_the_same_start(const std::string& began, const std::filesystem::path& fi
   if (!began.ends_with(here)) return false;
   std::error_code error;
   return !std::filesystem::exists(file, error) ||
-         began == began_from(origin_of(read_metadata(file)), file);
+         began == began_from(origin_of(file, read_metadata(file)), file);
 }
 
-void resume_from(Resumption& r, const std::filesystem::path& file, CheckpointMetadata metadata) {
+void resume_from(Resumption& r, const std::filesystem::path& file) {
   r.file = file.string();
-  r.run = text_of(metadata, "run");
-  r.parent = text_of(metadata, "parent");
-  r.began = text_of(metadata, "began");
-  r.metadata = std::move(metadata);
+  r.metadata = read_metadata(file);
+  r.before = RunFacts::of(file, r.metadata);
+  r.run = r.before.text("id");
+  r.parent = r.before.text("parent");
+  r.began = r.before.text("began");
 }
 
-/// The text `name` of resumption.file as a positive int; throws Error that names both.
-std::int64_t number_of(const Resumption& resumption, const std::string& name) {
-  const std::string text = text_of(resumption.metadata, name.c_str());
-  try {
-    const std::int64_t value = text.empty() ? 0 : std::stoll(text);
-    if (value > 0 && value <= std::numeric_limits<int>::max()) return value;
-  } catch (const std::exception&) {
-  }
+/// A fact of resumption.file as a positive int; throws Error that names both.
+int number_of(const Resumption& resumption, const std::string& name) {
+  const std::int64_t value = resumption.before.number(name);
+  if (value > 0 && value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
   fail("{} has no valid {}: it was not written by this program. Use another file.", resumption.file,
        name);
 }
 
 /// --resume never or FILE, with a folder whose newest checkpoint is `newest`.
-void resume_among(Resumption& r, const Options& options, const std::filesystem::path& newest) {
-  const std::string& how = options.checkpoints.resume;
-  CheckpointMetadata metadata = read_metadata(newest);
-  const std::string began = text_of(metadata, "began");
+void resume_among(Resumption& r, const std::string& how, const std::filesystem::path& newest) {
   std::error_code error;
   if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
-    const std::string origin = origin_of(metadata);
-    resume_from(r, newest, std::move(metadata));
-    r.began = began_from(origin, how);
+    resume_from(r, newest);
+    r.began = began_from(origin_of(r.file, r.metadata), how);
     return;
   }
-  if (how == "never" ? began == how : is_the_same_start(began, how)) {
+  resume_from(r, newest);
+  if (how == "never" ? r.began == how : is_the_same_start(r.began, how)) {
     r.notes.push_back(fmt::format(
         "--resume {} began this run, which now resumes from its newest checkpoint", how));
-    return resume_from(r, newest, std::move(metadata));
+    return;
   }
-  const bool inside =
-      how != "never" && std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
-                                                    options.checkpoints.dir, error);
-  fail_usage("--resume {}: the folder already contains checkpoints of another run ({}). Use {}{}.",
-             how, newest.string(), options.elsewhere(),
-             inside ? ", or move those of higher steps away" : "");
+  const bool inside = how != "never" && std::filesystem::equivalent(
+                                            std::filesystem::path(how).parent_path() / ".",
+                                            newest.parent_path(), error);
+  fail_usage("--resume {}: the folder already contains checkpoints of another run ({}). Use --new{}.",
+             how, newest.string(), inside ? ", or move those of higher steps away" : "");
 }
 
-void resolve(Resumption& r, const Options& options) {
-  const std::string& how = options.checkpoints.resume;
-  if (!options.checkpoints.dir.empty()) {
-    Newest newest = newest_good(options.checkpoints.dir);
+void resolve(Resumption& r, const std::string& how, const std::string& folder) {
+  if (!folder.empty()) {
+    Newest newest = newest_good(folder);
     r.warnings = std::move(newest.warnings);
-    if (newest.file && how == "auto")
-      return resume_from(r, *newest.file, read_metadata(*newest.file));
-    if (newest.file) return resume_among(r, options, *newest.file);
+    if (newest.file && how == "auto") return resume_from(r, *newest.file);
+    if (newest.file) return resume_among(r, how, *newest.file);
   }
-  r.began = how;
-  if (how == "auto" || how == "never") return;
-  verify_checkpoint(how);
-  r.file = how;
-  r.metadata = read_metadata(how);
-  r.parent = origin_of(r.metadata);
-  r.began = began_from(r.parent, how);
+  if (how != "auto" && how != "never") {
+    verify_checkpoint(how);
+    resume_from(r, how);
+    r.run.clear();
+    r.parent = origin_of(r.file, r.metadata);
+    r.began = began_from(r.parent, how);
+  } else {
+    r.began = how;
+  }
 }
 
-/// Throws the usage Error if `o` describe another run than `metadata` of the file called `name`.
-void require_same(const Options& o, const CheckpointMetadata& metadata, const std::string& name) {
-  const std::string dataset = text_of(metadata, "dataset"), model = text_of(metadata, "model");
-  if (!dataset.empty() && dataset != o.data.dataset) {
-    const bool was_generated = find(datasets(), dataset).files.empty();
-    fail_usage("{} was trained on {}, not {}. Pass --dataset {} {}, or use {}.", name, dataset,
-               o.data.dataset, dataset, was_generated ? "without --data" : "with its --data DIR",
-               o.elsewhere());
-  }
-  const std::string network = text_of(metadata, kNetwork);
-  if (network.empty() != o.model.network.empty()) {
-    fail_usage(
-        "{} contains model {} {} a file, not --model {}. Pass the --model of its run, or use {}.",
-        name, model, network.empty() ? "without" : "of", o.model.given, o.elsewhere());
-  }
-  if (const std::string other = network_difference(network, o.model.network); !other.empty()) {
-    fail_usage("{} contains another network than --model {}: {}. Restore the file, or use {}.",
-               name, o.model.given, other, o.elsewhere());
-  }
-  if (!model.empty() && model != o.model.name && network.empty()) {
-    fail_usage("{} contains model {}, not {}. Pass --model {}, or use {}.", name, model,
-               o.model.name, model, o.elsewhere());
-  }
-  if (o.schedule.seed_given && o.schedule.seed != metadata.position.seed) {
-    fail_usage("{} was written with --seed {}, not {}. Omit --seed, or use {}.", name,
-               metadata.position.seed, o.schedule.seed, o.elsewhere());
+/// Throws the usage Error if `o` describe another run than the checkpoint called `name`, in a way
+/// that no training can continue.
+void require_same_network(const Options& o, const RunFacts& before, int ranks,
+                          const std::string& name) {
+  const std::string other = o.checkpoints.resume == "auto" ? "use --new" : "omit --resume";
+  for (const Change& change : differences(before, chosen_facts(o, ranks), o)) {
+    if (change.subject == "--dataset") {
+      const bool was_generated = find(datasets(), change.was).files.empty();
+      fail_usage("{}: {}. Pass --dataset {} {}, or {}.", name, change.text, change.was,
+                 was_generated ? "without --data" : "with its --data DIR", other);
+    }
+    if (change.subject == "--model" || change.subject == "--seed") {
+      fail_usage("{}: {}. Pass {} {}, or {}.", name, change.text, change.subject, change.was,
+                 other);
+    }
   }
 }
 
 }  // namespace
 
-std::string text_of(const CheckpointMetadata& metadata, const char* name) {
-  const auto found = metadata.texts.find(name);
-  return found == metadata.texts.end() ? "" : found->second;
-}
-
-Resumption find_resumption(const Comm& comm, const Options& options) {
+Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder) {
   Resumption r;
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    resolve(r, options);
+    resolve(r, options.checkpoints.resume, folder);
     if (r.run.empty()) r.run = unique_hex(16);
     if (!r.file.empty() || options.model.init.empty()) return;
     r.init = options.model.init;
-    if (const auto folder = checkpoint_folder(r.init); !folder.empty()) {
+    if (const auto runs = checkpoint_folder(r.init); !runs.empty()) {
       const auto warn = [&](const std::string& text) { r.warnings.push_back(text); };
       r.init = open_checkpoint(r.init, warn)->file().string();
       r.notes.push_back(fmt::format("--init {} is {}", options.model.init, r.init));
     }
-    r.initial = initial_metadata(r.init);
+    r.initial = RunFacts::of(r.init, initial_metadata(r.init));
   });
   return broadcast_object(comm, r);
+}
+
+void require_same_run(const Resumption& resumption, const std::vector<Change>& changes,
+                      bool complete) {
+  if (!resumption.is_same_run()) return;
+  std::vector<Change> others = changes;
+  if (!complete)
+    std::erase_if(others, [](const Change& c) { return c.subject.starts_with("--steps"); });
+  const std::string text = other_run_text(others);
+  if (text.empty()) return;
+  fail_usage("{} {} other options: {}. Pass the options of that run, or use --new.",
+             resumption.file, complete ? "is complete, with" : "has", text);
 }
 
 RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks,
@@ -162,7 +150,7 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
   RunShape shape = shape_of(o, ranks);
   if (resumption.file.empty()) return shape;
   const std::string name = std::filesystem::path(resumption.file).filename();
-  require_same(o, resumption.metadata, name);
+  require_same_network(o, resumption.before, ranks, name);
   shape.seed = resumption.metadata.position.seed;
 
   const std::int64_t batch = number_of(resumption, "global_batch");
@@ -170,7 +158,7 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
     notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
     shape.global_batch = batch;
   }
-  const auto shards = static_cast<int>(number_of(resumption, "shards"));
+  const int shards = number_of(resumption, "shards");
   if (!o.schedule.shards_given) {
     if (shards % ranks != 0) {
       fail_usage(
@@ -188,7 +176,7 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
     }
     shape.shards = shards;
   }
-  if (shape.threads == 0) shape.threads = static_cast<int>(number_of(resumption, "threads"));
+  if (shape.threads == 0) shape.threads = number_of(resumption, "threads");
   return shape;
 }
 

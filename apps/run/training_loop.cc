@@ -251,7 +251,7 @@ class TrainingLoop {
   void test(std::int64_t done) {
     const TimedSpan span = phase("test", "evaluating the test set");
     const auto tested =
-        test_best(parts_.setup, parts_.evaluation, progress_.best, done, step_.evaluated(),
+        test_best(parts_.setup, parts_.evaluation, parts_.place.checkpoints(), progress_.best, done, step_.evaluated(),
                   [this](double share) { return keep_going(share); });
     name_skipped();
     if (!tested) stop(done);
@@ -286,19 +286,18 @@ class TrainingLoop {
   [[noreturn]] void stop(std::int64_t done) {
     require_batches(parts_, done);
     summarize(done, "stopped");
-    const RunFolderOptions& run = parts_.setup.options.run;
-    if (parts_.setup.options.checkpoints.dir.empty()) {
-      throw AgreedError(
-          fmt::format("a signal stopped the run after step {}. Nothing was saved, because there "
-                      "is no --checkpoint-dir.",
-                      done));
+    const std::string& folder = parts_.place.folder();
+    if (folder.empty()) {
+      throw AgreedError(fmt::format(
+          "a signal stopped the run after step {}. Nothing was saved, because it has no folder.",
+          done));
     }
     throw AgreedError(fmt::format("stopped on request after step {}{}: {} resumes there", done,
                                   progress_.evaluation_due ? ", before its evaluation was done"
                                   : done == plan_.steps || progress_.over(options_)
                                       ? ", before the test set was evaluated"
                                       : "",
-                                  run.fresh ? "--run " + run.folder : "the same command"),
+                                  parts_.setup.options.run.fresh ? "--run " + folder : "the same command"),
                       kExitRequeue);
   }
 

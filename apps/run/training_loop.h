@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "apps/run/evaluation.h"
+#include "apps/record/run_place.h"
 #include "apps/tell/reporter.h"
 #include "apps/run/run_setup.h"
 #include "apps/run/saver.h"
@@ -14,6 +15,7 @@ namespace lockstep {
 /// The parts that the loop runs with. The caller owns them.
 struct LoopParts {
   const RunSetup& setup;
+  const RunPlace& place;
   TrainingStep& step;
   Loader& loader;
   Evaluation& evaluation;

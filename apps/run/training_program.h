@@ -35,7 +35,7 @@ struct Program {
 /// --version, --list): `text_to_print` then holds what rank 0 should print. Throws Error
 /// (kExitUsage) with the nearest option's name, the file and line of a config file, or the range
 /// of the value.
-std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& program,
+std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
                                        std::string& text_to_print);
 
 /// main() of a training program, from the command line to the exit code.

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/evaluation.h"
 #include "apps/tell/metrics.h"
 #include "apps/record/progress.h"
 #include "apps/record/run_place.h"
@@ -22,20 +21,18 @@ namespace lockstep {
 /// On ranks other than 0 every call does nothing. begin() throws Error if the files cannot be
 /// opened. Later a report that cannot be written (a full disk, a closed stdout) does not end the
 /// run: stderr gets a warning once, and again at the end if the files are incomplete. If another
-/// run has taken over the folders, nothing is written to them and the call throws Error on rank 0.
+/// run has taken over the folder, nothing is written to it and the call throws Error on rank 0.
 /// Owner: train(), which keeps the arguments alive. Thread: the computing one.
 class Reporter {
  public:
-  /// `folders`: null on ranks other than 0. `keep_waiting`: see Console.
-  Reporter(const Comm& comm, const Options& options, const RunPlan& plan, const RunFolders* folders,
+  /// `keep_waiting`: see Console.
+  Reporter(const RunParts& run, const RunFacts& facts, const RunPlace& place,
            const std::function<bool()>& keep_waiting);
 
   void line(const std::string& text);     ///< to stdout, not with --quiet
   void result(const std::string& text);   ///< to stdout, also with --quiet
   void warning(const std::string& text);  ///< to stdout; with --quiet to stderr
-  /// For summary.json, before begin().
-  void know(const RunFacts& facts) { record_files_.know(facts); }
-  /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
+  /// Training begins: opens the files of the run's folder, and writes the line of kind "run" into
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
   /// its step; logs of another run are moved aside with a line.
   void begin(const char* redone, const RunProgress& progress);
@@ -58,7 +55,7 @@ class Reporter {
   /// `seconds`: only of training. `skipped`: steps since the start without an update.
   void summary(std::int64_t step, double seconds, std::int64_t skipped,
                const RunProgress& progress);
-  /// The run was complete before this start: RunRecordFiles::complete().
+  /// The run was complete before this start: RunFiles::complete().
   void complete(std::int64_t step, const RunProgress& progress);
   /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training.
   /// "complete" also ends TensorBoard's session.
@@ -77,8 +74,8 @@ class Reporter {
 
   const Options& options_;
   const RunPlan& plan_;
-  const RunFolders* folders_;
-  int ranks_;
+  const RunFacts& facts_;
+  const RunPlace& place_;
   std::optional<Console> console_;  ///< on rank 0
   std::optional<JsonLines> json_;
   std::optional<EventFile> events_;
@@ -86,7 +83,7 @@ class Reporter {
   std::int64_t done_ = 0;
   double images_per_s_ = 0;  ///< of the last report
   StragglerLines stragglers_;
-  RunRecordFiles record_files_;
+  RunFiles run_files_;
   RunRecord record_;  ///< its last evaluation is of this start
   std::string lost_;  ///< why a report could not be written, the first time
   bool lost_lines_ = false;
