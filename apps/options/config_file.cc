@@ -137,12 +137,12 @@ std::vector<OptionValue> option_values(OptionRows& rows) {
       return value.empty() && row.type != OptionRow::Type::list ? "" : config_value(row, value);
     };
     const std::string value = row.show();
-    values.push_back({.name = row.name.substr(2),
-                      .value = text(value),
-                      .by_default = text(row.by_default),
-                      .shapes = row.is_of_weights,
-                      .changed = row.source != OptionRow::Source::initial &&
-                                 value != row.by_default});
+    values.push_back(
+        {.name = row.name.substr(2),
+         .value = text(value),
+         .by_default = text(row.by_default),
+         .shapes = row.is_of_weights,
+         .changed = row.source != OptionRow::Source::initial && value != row.by_default});
   }
   return values;
 }

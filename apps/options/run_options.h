@@ -127,7 +127,8 @@ struct ReportOptions {
   }
 };
 
-/// The folder of a run (apps/record/run_place.h): config.toml, summary.json, logs, and checkpoints/.
+/// The folder of a run (apps/record/run_place.h): config.toml, summary.json, logs, and
+/// checkpoints/.
 struct RunFolderOptions {
   std::string name;    ///< --run; empty: a name of program, model and number
   bool fresh = false;  ///< --new: never a folder that exists

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "apps/record/broadcast.h"
-#include "apps/record/progress.h"
 #include "apps/record/data_facts.h"
+#include "apps/record/progress.h"
 #include "apps/record/run_facts.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
@@ -61,7 +61,8 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
   const CheckpointMetadata& metadata = checkpoint.metadata();
   const std::string file = checkpoint.file().string();
   const RunFacts facts = RunFacts::of(file, metadata);
-  for (const char* name : {"dataset", "model", "precision", "files", "class_names", "sample_format"}) {
+  for (const char* name :
+       {"dataset", "model", "precision", "files", "class_names", "sample_format"}) {
     require(facts.has(name),
             "{} does not name its {}: no training program wrote it. Use another file.", file, name);
   }

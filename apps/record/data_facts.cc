@@ -62,8 +62,8 @@ void require_same_data(const Resumption& resumption, const OpenedData& data) {
   const std::string difference = first_other_file(before.text("files"), data.identity);
   if (difference.empty()) return;
   const std::string name = std::filesystem::path(resumption.file).filename();
-  const std::string with_its_weights = fmt::format(
-      "use --new. Add --init {} to begin with its weights", resumption.file);
+  const std::string with_its_weights =
+      fmt::format("use --new. Add --init {} to begin with its weights", resumption.file);
   if (const std::string classes = other_classes(before.texts("class_names"), data.class_names);
       !classes.empty()) {
     fail_usage("{} was trained on other classes: {}. Pass --data with its classes, or {}.", name,

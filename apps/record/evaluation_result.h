@@ -25,7 +25,9 @@ struct EvaluationResult {
   std::vector<std::int64_t> confusion;
   std::vector<Mistake> mistakes = {};  ///< on rank 0, the worst ones: find_mistakes()
 
-  int classes() const { return static_cast<int>(std::lround(std::sqrt(static_cast<double>(confusion.size())))); }
+  int classes() const {
+    return static_cast<int>(std::lround(std::sqrt(static_cast<double>(confusion.size()))));
+  }
 };
 
 }  // namespace lockstep

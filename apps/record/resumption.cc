@@ -70,11 +70,12 @@ void resume_among(Resumption& r, const std::string& how, const std::filesystem::
         "--resume {} began this run, which now resumes from its newest checkpoint", how));
     return;
   }
-  const bool inside = how != "never" && std::filesystem::equivalent(
-                                            std::filesystem::path(how).parent_path() / ".",
-                                            newest.parent_path(), error);
-  fail_usage("--resume {}: the folder already contains checkpoints of another run ({}). Use --new{}.",
-             how, newest.string(), inside ? ", or move those of higher steps away" : "");
+  const bool inside =
+      how != "never" && std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
+                                                    newest.parent_path(), error);
+  fail_usage(
+      "--resume {}: the folder already contains checkpoints of another run ({}). Use --new{}.", how,
+      newest.string(), inside ? ", or move those of higher steps away" : "");
 }
 
 void resolve(Resumption& r, const std::string& how, const std::string& folder) {

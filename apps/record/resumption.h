@@ -41,8 +41,8 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
 RunShape resumed_shape(const Options& options, const Resumption& resumption, int ranks,
                        std::vector<std::string>& notes);
 
-/// Throws the usage Error if the run goes on in its folder, and `changes` make it another run. A run
-/// that is not `complete` may get more steps.
+/// Throws the usage Error if the run goes on in its folder, and `changes` make it another run. A
+/// run that is not `complete` may get more steps.
 void require_same_run(const Resumption& resumption, const std::vector<Change>& changes,
                       bool complete);
 

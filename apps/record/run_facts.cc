@@ -35,9 +35,8 @@ Json order_of_shards(const RunPlan& plan) {
 Json order_of_sums(const RunParts& p) {
   const ReducerTraits& reducer = p.step.reducer().traits();
   if (reducer.canonical) return order_of_shards(p.plan);
-  Json order{{"reducer", reducer.name},
-             {"ranks", p.comm.size()},
-             {"bucket_mb", p.step.bucket_mb()}};
+  Json order{
+      {"reducer", reducer.name}, {"ranks", p.comm.size()}, {"bucket_mb", p.step.bucket_mb()}};
   if (reducer.name == "nccl" && p.options.ranks.nccl_max_ctas > 0)
     order["ctas"] = p.options.ranks.nccl_max_ctas;
   return order;
@@ -51,9 +50,10 @@ std::string order_words(const Json& order) {
     return fmt::format("that of {} with {} each", ranks,
                        counted(order.value("shards_of_each", 0), "shard"));
   }
-  return fmt::format("that of {} on {} in buckets of {:g} MiB{}", order.value("reducer", ""), ranks,
-                     order.value("bucket_mb", 0.0),
-                     order.contains("ctas") ? fmt::format(" with {} CTAs", order["ctas"].dump()) : "");
+  return fmt::format(
+      "that of {} on {} in buckets of {:g} MiB{}", order.value("reducer", ""), ranks,
+      order.value("bucket_mb", 0.0),
+      order.contains("ctas") ? fmt::format(" with {} CTAs", order["ctas"].dump()) : "");
 }
 
 /// Any value in words.
@@ -225,9 +225,9 @@ const Fact kTable[] = {
     {"memory", memory_json},
     {"communication", communication_json},
     {"compute", [](const RunParts& p) -> Json {
-       return {{"parameters", p.step.layout().trainable()},
-               {"gflop_per_step_and_rank",
-                p.step.model().training_flops() * p.plan.own_shards * 1e-9}};
+       return {
+           {"parameters", p.step.layout().trainable()},
+           {"gflop_per_step_and_rank", p.step.model().training_flops() * p.plan.own_shards * 1e-9}};
      }}};
 
 /// Adds a change, unless there is one of the same subject.
@@ -245,10 +245,9 @@ void compare_options(const Json& before, const Options& options, bool unnamed,
       "seed", "batch", "global-batch", "accumulate", "shards", "data", "resume"};
   for (const OptionValue& option : options.values) {
     const auto value = [](const std::string& text) { return text.empty() ? Json() : typed(text); };
-    const Json is = value(option.value),
-               was = before.value(option.name, value(option.by_default));
-    const bool of_checkpoint = std::find(kOfCheckpoint.begin(), kOfCheckpoint.end(),
-                                         option.name) != kOfCheckpoint.end();
+    const Json is = value(option.value), was = before.value(option.name, value(option.by_default));
+    const bool of_checkpoint =
+        std::find(kOfCheckpoint.begin(), kOfCheckpoint.end(), option.name) != kOfCheckpoint.end();
     if ((option.shapes || (unnamed && of_checkpoint)) && is != was)
       add(changes, Meaning::other_run, "--" + option.name, words_of(is), words_of(was));
   }
@@ -276,13 +275,15 @@ RunFacts RunFacts::of(const std::filesystem::path& file, const CheckpointMetadat
   const auto found = texts.find(kFacts);
   if (found == texts.end()) {  // weights of another program
     Json values = Json::object();
-    if (const auto model = texts.find("model"); model != texts.end()) values["model"] = model->second;
+    if (const auto model = texts.find("model"); model != texts.end())
+      values["model"] = model->second;
     if (const auto names = texts.find("class_names"); names != texts.end())
       values["class_names"] = lines_of(names->second);
     return RunFacts(values);
   }
   const Json values = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  require(values.is_object(), "{} is damaged: its facts are no JSON. Use another file.", file.string());
+  require(values.is_object(), "{} is damaged: its facts are no JSON. Use another file.",
+          file.string());
   return RunFacts(values);
 }
 
@@ -362,8 +363,9 @@ std::string order_text(const RunPlan& plan) { return order_words(order_of_shards
 std::string statistics_text(const std::string& statistics) {
   constexpr std::string_view kMicroBatch = "micro_batch_of_";
   if (!statistics.starts_with(kMicroBatch)) {
-    return statistics == "shard" ? "each shard" : statistics == "global_batch" ? "the global batch"
-                                                                               : statistics;
+    return statistics == "shard"          ? "each shard"
+           : statistics == "global_batch" ? "the global batch"
+                                          : statistics;
   }
   return fmt::format("one of {} accumulated batches", statistics.substr(kMicroBatch.size()));
 }

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/options/run_options.h"
 #include "apps/record/evaluation_result.h"
 #include "apps/record/progress.h"
 #include "apps/record/run_facts.h"
-#include "apps/options/run_options.h"
 #include "apps/step/run_plan.h"
 
 namespace lockstep {
@@ -50,8 +50,8 @@ class RunFiles {
       : folder_(folder), facts_(facts), plan_(plan) {}
 
   /// Writes network.toml, if the network is the user's own, and config.toml with `options`. The
-  /// plan's steps, batch and shards are comments if the user left them open. Times of earlier starts
-  /// come from the summary.json of the same run. Throws Error.
+  /// plan's steps, batch and shards are comments if the user left them open. Times of earlier
+  /// starts come from the summary.json of the same run. Throws Error.
   void begin(const Options& options);
   /// Replaces summary.json; nothing before begin(). Throws Error.
   void write(const RunRecord& record) const;
@@ -68,9 +68,9 @@ class RunFiles {
   const std::filesystem::path folder_;
   const RunFacts& facts_;
   const RunPlan& plan_;
-  double start_ = 0;           ///< time of begin()
-  double seconds_before_ = 0;  ///< of earlier starts
-  std::string began_;          ///< local time of the run's first start
+  double start_ = 0;                         ///< time of begin()
+  double seconds_before_ = 0;                ///< of earlier starts
+  std::string began_;                        ///< local time of the run's first start
   double page_time_ = 0, page_seconds_ = 0;  ///< end of the last write_report(), and its duration
 };
 

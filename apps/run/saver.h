@@ -5,10 +5,10 @@
 #include <string>
 
 #include "apps/record/progress.h"
-#include "apps/tell/reporter.h"
 #include "apps/record/resumption.h"
 #include "apps/record/run_place.h"
 #include "apps/run/run_setup.h"
+#include "apps/tell/reporter.h"
 #include "net/checkpoint.h"
 #include "src/base/timeline.h"
 

@@ -2,16 +2,16 @@
 
 #include <memory>
 
+#include "apps/record/data_facts.h"
+#include "apps/record/run_files.h"
+#include "apps/record/run_place.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/find_lr.h"
-#include "apps/tell/model_table.h"
-#include "apps/record/data_facts.h"
-#include "apps/record/run_place.h"
-#include "apps/record/run_files.h"
-#include "apps/tell/summary.h"
 #include "apps/run/training_loop.h"
 #include "apps/step/error_feedback.h"
 #include "apps/step/trace.h"
+#include "apps/tell/model_table.h"
+#include "apps/tell/summary.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
@@ -153,10 +153,17 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   constexpr std::size_t kMistakes = 18;  // on report.html
   if (!place.folder().empty()) evaluation.find_mistakes(kMistakes);
   loader = setup.make_loader(step);
-  const RunParts run{setup.comm, options, resumption, place.folder(), setup.plan, setup.placement,
-                     *setup.device, setup.data, step,
-                     memory_parts(setup, step, evaluation, *loader, !place.folder().empty(),
-                                  base_memory)};
+  const RunParts run{
+      setup.comm,
+      options,
+      resumption,
+      place.folder(),
+      setup.plan,
+      setup.placement,
+      *setup.device,
+      setup.data,
+      step,
+      memory_parts(setup, step, evaluation, *loader, !place.folder().empty(), base_memory)};
   const RunFacts facts = facts_of(run);
   Reporter reporter(run, facts, place, [&] {
     setup.recorder.progress();

@@ -251,8 +251,8 @@ class TrainingLoop {
   void test(std::int64_t done) {
     const TimedSpan span = phase("test", "evaluating the test set");
     const auto tested =
-        test_best(parts_.setup, parts_.evaluation, parts_.place.checkpoints(), progress_.best, done, step_.evaluated(),
-                  [this](double share) { return keep_going(share); });
+        test_best(parts_.setup, parts_.evaluation, parts_.place.checkpoints(), progress_.best, done,
+                  step_.evaluated(), [this](double share) { return keep_going(share); });
     name_skipped();
     if (!tested) stop(done);
     const bool best = tested->step == progress_.best.step;
@@ -292,13 +292,14 @@ class TrainingLoop {
           "a signal stopped the run after step {}. Nothing was saved, because it has no folder.",
           done));
     }
-    throw AgreedError(fmt::format("stopped on request after step {}{}: {} resumes there", done,
-                                  progress_.evaluation_due ? ", before its evaluation was done"
-                                  : done == plan_.steps || progress_.over(options_)
-                                      ? ", before the test set was evaluated"
-                                      : "",
-                                  parts_.setup.options.run.fresh ? "--run " + folder : "the same command"),
-                      kExitRequeue);
+    throw AgreedError(
+        fmt::format("stopped on request after step {}{}: {} resumes there", done,
+                    progress_.evaluation_due ? ", before its evaluation was done"
+                    : done == plan_.steps || progress_.over(options_)
+                        ? ", before the test set was evaluated"
+                        : "",
+                    parts_.setup.options.run.fresh ? "--run " + folder : "the same command"),
+        kExitRequeue);
   }
 
   TimedSpan phase(const char* span, const char* name) {

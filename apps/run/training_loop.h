@@ -3,11 +3,11 @@
 
 #include <functional>
 
-#include "apps/run/evaluation.h"
 #include "apps/record/run_place.h"
-#include "apps/tell/reporter.h"
+#include "apps/run/evaluation.h"
 #include "apps/run/run_setup.h"
 #include "apps/run/saver.h"
+#include "apps/tell/reporter.h"
 #include "src/base/timeline.h"
 
 namespace lockstep {

@@ -5,8 +5,8 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/record/run_place.h"
 #include "apps/record/run_facts.h"
+#include "apps/record/run_place.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/description/network_file.h"
@@ -84,7 +84,7 @@ void read_network(Options& o) {
   const fs::path file = o.model.given;
   o.model.name = one_line(file.stem().string());
   const fs::path checkpoint = is_gone(file) ? checkpoint_of(o) : fs::path();
-  if (!checkpoint.empty()) 
+  if (!checkpoint.empty())
     o.model.network = RunFacts::of(checkpoint, read_metadata(checkpoint)).text("network");
   if (o.model.network.empty()) {
     o.model.network = read_network_file(file);
@@ -179,8 +179,7 @@ void settle_range_test(Options& o) {
   const std::string name =
       o.run.name.empty() ? o.program + "-" + o.model.name
                          : std::filesystem::path(o.run.name).lexically_normal().filename().string();
-  if (!o.run.none)
-    o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
+  if (!o.run.none) o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
   o.schedule.steps = o.find_lr.steps;
   o.schedule.epochs = 0;
   o.run.name.clear();
@@ -257,7 +256,7 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
 }  // namespace
 
 std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
-                                       std::string& text_to_print) {
+                                             std::string& text_to_print) {
   if (program.begin) program.begin();
   auto options = std::make_unique<Options>();
   Options& o = *options;

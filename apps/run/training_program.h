@@ -36,7 +36,7 @@ struct Program {
 /// (kExitUsage) with the nearest option's name, the file and line of a config file, or the range
 /// of the value.
 std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
-                                       std::string& text_to_print);
+                                             std::string& text_to_print);
 
 /// main() of a training program, from the command line to the exit code.
 int run_training_program(int argc, char** argv, const Program& program);

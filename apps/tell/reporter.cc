@@ -115,7 +115,8 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   if (place_.folder().empty()) return;
   const std::filesystem::path directory = place_.folder();
   const LoggedRun logged = logged_run(directory);
-  const bool same_run = plan_.start.step > 0 && (logged.run.empty() || logged.run == facts_.text("id"));
+  const bool same_run =
+      plan_.start.step > 0 && (logged.run.empty() || logged.run == facts_.text("id"));
   if (!same_run && logged.begun) {
     line(fmt::format("{:<12} of an earlier run are now in {}", "logs",
                      set_logs_aside(directory).string()));
@@ -276,8 +277,7 @@ void Reporter::record(const char* status, std::int64_t step, double seconds,
   place_.require_still_held();
   bool ignored = false;  // the next one replaces it
   attempt([&] { run_files_.write(record_); }, ignored);
-  attempt([&] { run_files_.write_report(record_.status == std::string_view("running")); },
-          ignored);
+  attempt([&] { run_files_.write_report(record_.status == std::string_view("running")); }, ignored);
   if (std::string_view(status) != "complete") return;
   files([&] {
     events_->end_session();

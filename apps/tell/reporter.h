@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/tell/metrics.h"
-#include "apps/record/progress.h"
-#include "apps/record/run_place.h"
 #include "apps/options/run_options.h"
+#include "apps/record/progress.h"
 #include "apps/record/run_files.h"
+#include "apps/record/run_place.h"
 #include "apps/step/run_plan.h"
+#include "apps/tell/metrics.h"
 #include "net/parameters.h"
 #include "src/report/report.h"
 

@@ -118,8 +118,7 @@ std::string order_text(const RunParts& f, bool alike) {
         "shard",
         order_text(f.plan));
   }
-  return order_text(f.plan,
-                    f.step.sync_bn() && f.step.shards_at_once() < f.plan.own_shards);
+  return order_text(f.plan, f.step.sync_bn() && f.step.shards_at_once() < f.plan.own_shards);
 }
 
 void print_placement(const RunParts& f, const RunFacts& facts, Reporter& reporter) {
@@ -190,7 +189,8 @@ std::string length_text(const RunParts& f) {
   const ReportOptions& o = f.options.reports;
   if (f.options.find_lr.steps > 0) {
     return fmt::format("learning-rate range test of {}, lr {:g} to {:g}; no run is kept",
-                       counted(plan.steps, "step"), RangeTestOptions::kLowest, RangeTestOptions::kHighest);
+                       counted(plan.steps, "step"), RangeTestOptions::kLowest,
+                       RangeTestOptions::kHighest);
   }
   const double epochs = plan.epoch_at(plan.steps);
   std::string text = fmt::format("{}, {:.{}f} epochs; evaluation ", counted(plan.steps, "step"),
@@ -244,7 +244,8 @@ void add_network(const RunParts& f, Lines& lines) {
   lines.add("batch", fmt::format("{} = {} of {}, {} on each rank; {:.1f} steps per epoch",
                                  plan.global_batch, counted(plan.shards, "shard"), plan.shard_batch,
                                  plan.own_shards, steps_per_epoch));
-  if (f.step.sync_bn()) lines.add("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
+  if (f.step.sync_bn())
+    lines.add("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
   lines.add("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
     lines.add("group", group_text(f, group));

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "apps/tell/reporter.h"
 #include "apps/record/run_facts.h"
+#include "apps/tell/reporter.h"
 
 namespace lockstep {
 

@@ -224,7 +224,7 @@ def write_checkpoint(path, model, arrays):
         for name in ("step", "samples", "epoch"):
             file.attrs[name] = numpy.int64(0)
         file.attrs["seed"] = numpy.uint64(0)
-        file.attrs["model"] = model
+        file.attrs["facts"] = json.dumps({"model": model})
 
 
 def write(path, save):

@@ -191,26 +191,35 @@ def read_checkpoint(path, weights="auto"):
             raise SystemExit(f"{path} contains no moving average of the weights. Pass --weights raw."
                              if weights == "ema" else f"{path} contains no weights. Pass another file.")
         print(f"{'moving average' if weights == 'ema' else 'raw weights'} of {path}")
-        if "normalisation" in file.attrs:
-            print("images: (pixel - mean) / deviation, pixels from 0 to 255, "
-                  + printable(as_text(file.attrs["normalisation"])))
+        facts = facts_of(file, path)
+        if facts.get("normalisation"):
+            print("images: (pixel - mean) / deviation, pixels from 0 to 255, " + printable(json.dumps(facts["normalisation"])))
         arrays = {}
         file[SECTIONS[weights]].visititems(
             lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
-        return printable(as_text(file.attrs["model"])) + (".toml" if "network" in file.attrs else ""), arrays
+        return printable(str(facts.get("model"))) + (".toml" if facts.get("network") else ""), arrays
+
+
+def facts_of(file, path):
+    """Returns the facts of the run that wrote an open checkpoint. summary.json of the run's folder contains the same."""
+    try:
+        facts = json.loads(as_text(file.attrs["facts"]))
+    except KeyError:
+        raise SystemExit(f"{path} does not contain the facts of a run. Pass a checkpoint of Lockstep.") from None
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise SystemExit(f"{path} is damaged: its facts are no JSON. Use another checkpoint.")
+    return facts
 
 
 def read_preprocessing(path):
     """Returns the form of the samples (kind, height, width, channels) and the normalisation (mean, deviation), or None."""
     with open_file(path) as file:
-        if "sample_format" not in file.attrs:
-            raise SystemExit(f"{path} does not contain the form of its samples. Continue its run to save it again.")
-        text = file.attrs.get("normalisation")
-        try:
-            form = json.loads(as_text(file.attrs["sample_format"]))
-            return form, json.loads(as_text(text)) if text is not None else None
-        except (ValueError, RecursionError):
-            raise SystemExit(f"{path} is damaged: the form of its samples is no JSON. Use another checkpoint.") from None
+        facts = facts_of(file, path)
+        if "sample_format" not in facts:
+            raise SystemExit(f"{path} does not contain the form of its samples. Pass a checkpoint of a run.")
+        return facts["sample_format"], facts.get("normalisation")
 
 
 def as_text(attribute):
