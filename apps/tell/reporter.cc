@@ -1,5 +1,9 @@
 #include "apps/tell/reporter.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +11,7 @@
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
+#include "src/base/process.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -29,11 +34,22 @@ std::vector<std::pair<std::string, EventFile::OptionValue>> session_options(
   return result;
 }
 
+/// "352.1 s after mpirun began": since the launcher of this rank began, or the program without one.
+std::string time_of_run() {
+  constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
+                                                       "orted",  "prted",   "slurmstepd"};
+  const std::string parent = program_of(getppid());
+  const bool launched = std::find(kLaunchers.begin(), kLaunchers.end(), parent) != kLaunchers.end();
+  return fmt::format("{:.1f} s after {} began", age_of(launched ? getppid() : getpid()),
+                     launched ? parent : "the program");
+}
+
 }  // namespace
 
 Reporter::Reporter(const RunParts& run, const RunFacts& facts, const RunPlace& place,
                    const std::function<bool()>& keep_waiting)
-    : options_(run.options),
+    : run_(run),
+      options_(run.options),
       plan_(run.plan),
       facts_(facts),
       place_(place),
@@ -193,26 +209,59 @@ void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
   if (console_) line(step_text(step) + " saved " + file.string());
 }
 
-void Reporter::evaluation(const char* kind, std::int64_t step, double epoch,
-                          const EvaluationResult& result, const std::string& about) {
+void Reporter::evaluation(const Evaluated& e) {
+  using Weights = Evaluated::Weights;
   if (!console_) return;
-  if (std::string_view(kind) == "evaluation") {
-    record_.last = {step, result.score.top1_share()};
-    record_.last_loss = result.score.loss();
+  const bool test = e.weights != Weights::present, validation = run_.data.validation != nullptr,
+             averaged = run_.step.state().average != nullptr;
+  if (!test) {
+    record_.last = {e.step, e.result.score.top1_share()};
+    record_.last_loss = e.result.score.loss();
   }
-  const Metrics metrics = metrics_of(result.score, epoch, result.classes());
+  const char *kind = test ? "test" : "evaluation",
+             *which = e.weights == Weights::best ? "best" : "last";
+  const Metrics metrics = metrics_of(e.result.score, plan_.epoch_at(e.done), e.result.classes());
   std::vector<std::string> parts = texts_of(metrics);
-  parts.front() = fmt::format("{} {}: {}", step_text(step), kind, parts.front());
-  parts.push_back(about);
+  parts.front() = fmt::format("{} {}: {}", step_text(e.done), kind, parts.front());
+  parts.push_back(test ? fmt::format("{} weights of step {}", which, e.step)
+                       : fmt::format("{}{}", averaged ? "moving average" : "weights",
+                                     validation ? ", validation set" : ""));
   line(parts);
-  log(kind, step, metrics);
-}
-
-void Reporter::classes(const EvaluatedClasses& evaluated) {
-  if (!console_) return;
+  log(kind, e.done, metrics);
   place_.require_still_held();
   bool ignored = false;  // the next one replaces it
-  attempt([&] { run_files_.write(evaluated); }, ignored);
+  attempt(
+      [&] {
+        run_files_.write({.result = e.result,
+                          .data = e.data,
+                          .classes = run_.data.class_names,
+                          .set = validation && !test ? "validation set" : "test set",
+                          .about = test       ? fmt::format("{} weights", which)
+                                   : averaged ? "averaged weights"
+                                              : "weights",
+                          .step = e.step});
+      },
+      ignored);
+}
+
+void Reporter::reached_target(std::int64_t step) {
+  line(fmt::format("{:<12} accuracy {:g} % is reached after step {}, {}", "target",
+                   options_.reports.target, step, time_of_run()));
+}
+
+void Reporter::left_out(const std::string& fact) {
+  line(fmt::format("{:<12} {}. It is left out.", "note", fact));
+}
+
+void Reporter::ended(const RunProgress& progress) {
+  const ReportOptions& o = options_.reports;
+  if (progress.gave_up(o)) {
+    line(fmt::format("{:<12} {}: the run ends", "patience",
+                     progress.best.known() ? "no better evaluation after " + progress.best.shown()
+                                           : "the loss of each evaluation is NaN"));
+  }
+  if (o.target > 0 && !progress.reached(o))
+    line(fmt::format("{:<12} accuracy {:g} % was not reached", "target", o.target));
 }
 
 void Reporter::epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result) {

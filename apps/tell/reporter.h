@@ -18,6 +18,18 @@
 
 namespace lockstep {
 
+/// An evaluation of the run.
+struct Evaluated {
+  enum class Weights : std::uint8_t { present, best, last };
+
+  const EvaluationResult& result;
+  const Dataset& data;    ///< that it evaluated
+  std::int64_t done = 0;  ///< steps of the run
+  std::int64_t step = 0;  ///< of the weights
+  /// present: an evaluation during training. Otherwise that of the test set, after it.
+  Weights weights = Weights::present;
+};
+
 /// On ranks other than 0 every call does nothing. begin() throws Error if the files cannot be
 /// opened. Later a report that cannot be written (a full disk, a closed stdout) does not end the
 /// run: stderr gets a warning once, and again at the end if the files are incomplete. If another
@@ -25,7 +37,7 @@ namespace lockstep {
 /// Owner: train(), which keeps the arguments alive. Thread: the computing one.
 class Reporter {
  public:
-  /// `keep_waiting`: see Console.
+  /// `run`, `facts`, `place`: outlive this. `keep_waiting`: see Console.
   Reporter(const RunParts& run, const RunFacts& facts, const RunPlace& place,
            const std::function<bool()>& keep_waiting);
 
@@ -44,11 +56,11 @@ class Reporter {
                   const float* gradients);
   void sync();  ///< returns when the lines of metrics.jsonl have reached the disk
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
-  /// `kind`: "evaluation" or "test". `about`: the weights, for the line.
-  void evaluation(const char* kind, std::int64_t step, double epoch, const EvaluationResult& result,
-                  const std::string& about);
-  /// The classes of that evaluation, for evaluation.json of the run's folder.
-  void classes(const EvaluatedClasses& evaluated);
+  /// Line, JSON, scalars, and the classes for evaluation.json.
+  void evaluation(const Evaluated& evaluated);
+  void reached_target(std::int64_t step);   ///< line
+  void left_out(const std::string& fact);   ///< line: a damaged image
+  void ended(const RunProgress& progress);  ///< lines: why training ended before its last step
   /// The end of an epoch: line and JSON.
   void epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result);
   /// The end of training after `step`: its speed, its accuracy and its files.
@@ -72,6 +84,7 @@ class Reporter {
   void log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars = true);
   void warn(const std::string& text) const;
 
+  const RunParts& run_;
   const Options& options_;
   const RunPlan& plan_;
   const RunFacts& facts_;
