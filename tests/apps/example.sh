@@ -6,7 +6,7 @@
 example=$here/../../apps/example.toml
 cd "$folder" || exit 1  # its folders are relative ones
 
-ranks 2 train_cifar --config "$example" --threads 1 --steps 4 --global-batch 16 --eval-every 0
+run mpirun -np 2 "$build/train_cifar" --config "$example" --threads 1 --steps 4 --global-batch 16 --eval-every 0
 expect "the example trains" test "$code" = 0
 expect_line "its optimizer and learning rate" '^optimizer sgd momentum.0.9'
 expect_line "its schedule" '^optimizer lr.0.01 cosine'
