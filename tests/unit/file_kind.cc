@@ -58,6 +58,8 @@ const std::vector<Case>& cases() {
       {"of_pytorch.onnx", "\x08\x07\x12\x07pytorch\x1a\0032.1:\x80\x01\0"s, "ONNX"},
       {"x.safetensors", safetensors(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})"),
        ".safetensors"},
+      {"0x80.safetensors", "\x80\x4e\0\0\0\0\0\0{\"a\":"s, ".safetensors"},
+      {"PK.safetensors", "PK\0\0\0\0\0\0{\"a\":"s, ".safetensors"},
       {"x.npz", zip("images.npy"), "NumPy"},
       {"x.npy", "\x93NUMPY\x01\0v\0"s, "NumPy"},
       {"x.keras", zip("metadata.json"), "Keras"},
