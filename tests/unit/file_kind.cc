@@ -20,7 +20,8 @@ using namespace std::string_literals;
 
 /// The beginning of a ZIP archive whose first file has this name.
 std::string zip(const std::string& member) {
-  std::string head = "PK\x03\x04"s + std::string(26, '\0') + member + std::string(100, 'x');
+  std::string head = "PK\x03\x04";
+  head.append(26, '\0').append(member).append(100, 'x');
   head[26] = static_cast<char>(member.size());
   return head;
 }
