@@ -10,6 +10,7 @@ Needs torch and h5py:  pip install torch h5py
 """
 import argparse
 import io
+import json
 import os
 import warnings
 
