@@ -46,8 +46,8 @@ struct AffineOutcome {
 struct AffineCase {
   Shape x = {}, w = {}, y = {};
   Type type = Type::f32;
-  float least_x = -1;   ///< 0: as after a ReLU
-  bool coarse = false;  ///< bf16 holds all inputs
+  bool positive = false;  ///< x, as after a ReLU
+  bool coarse = false;    ///< bf16 holds all inputs
   bool biases = true, zero_biases = false;
   bool frozen = false;  ///< without a gradient of the weights
 };
@@ -61,8 +61,12 @@ inline AffineOutcome run_affine(Device& device, AffinePlan& plan, const AffineCa
       db(device, vector, Type::f32), dy(device, c.y, c.type),
       scratch(device, {static_cast<std::int64_t>(plan.scratch_bytes() + 3) / 4}, Type::f32);
   Random random(7, Purpose::generate, 0, 0);
-  x.fill(random, c.least_x, 1, c.coarse);
-  for (Tensor* tensor : {&dy, &w, &b}) tensor->fill(random, -1, 1, c.coarse);
+  for (Tensor* tensor : {&x, &dy, &w, &b}) tensor->fill(random, 1, c.coarse);
+  if (c.positive) {
+    Values values = x.values();
+    for (double& value : values) value = std::abs(value);
+    x.set(values);
+  }
   if (c.zero_biases) b.set(Values(c.w[0]));
   const auto given = [](const Tensor& tensor, bool exists) {
     return exists ? tensor.view : View();

@@ -47,10 +47,15 @@ class Tensor {
     each_place([&](auto& place, std::int64_t i) { place = static_cast<float>(values.at(i)); });
     upload();
   }
-  /// Uniform in [low, high). `coarse`: rounded to what bf16 holds.
-  void fill(Random& random, float low, float high, bool coarse = false) {
+  void set(std::int64_t i, double value) {
+    Values all = values();
+    all.at(i) = value;
+    set(all);
+  }
+  /// Uniform in [-scale, scale); `coarse`: rounded to what bf16 holds.
+  void fill(Random& random, double scale, bool coarse = false) {
     each_place([&](auto& place, std::int64_t) {
-      const float value = random.uniform(low, high);
+      const float value = random.uniform(-1, 1) * static_cast<float>(scale);
       place = coarse ? static_cast<float>(Bfloat16(value)) : value;
     });
     upload();

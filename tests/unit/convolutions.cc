@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <vector>
 
 #include "src/base/table.h"
@@ -90,7 +89,7 @@ AffineOutcome run(const ConvolutionSpec& spec, AffinePlan& plan, int threads) {
                      .w = spec.weights(),
                      .y = spec.output(),
                      .type = spec.input.type,
-                     .least_x = 0});
+                     .positive = true});
 }
 
 /// y, dx, dw and db by plain sums over the inputs in `in`.
@@ -147,23 +146,16 @@ Bounds own_weights_gradient(Type type) {
   return type == Type::f32 ? Bounds{1e-6, 1e-6, 1e-6} : Bounds{4e-3, 4e-3, 1e-6};
 }
 
-/// Whether `serves` is true of `good`, and of `good` with a change.
-class Served {
- public:
-  Served(const ConvolutionSpec& good, std::function<bool(const ConvolutionSpec&)> serves)
-      : good_(good), serves_(std::move(serves)) {
-    EXPECT_TRUE(serves_(good));
-  }
-  bool operator()(const std::function<void(ConvolutionSpec&)>& change) const {
-    ConvolutionSpec spec = good_;
+/// `serves` must be true of `good`. The result tells whether it is true of `good` with a change.
+template <class Serves>
+auto serves_with(const ConvolutionSpec& good, Serves serves) {
+  EXPECT_TRUE(serves(good));
+  return [=](auto change) {
+    ConvolutionSpec spec = good;
     change(spec);
-    return serves_(spec);
-  }
-
- private:
-  ConvolutionSpec good_;
-  std::function<bool(const ConvolutionSpec&)> serves_;
-};
+    return serves(spec);
+  };
+}
 
 /// Kernels of an instruction set, tiles of 2x2 or 4x4, and a shape.
 struct Choice {
@@ -244,7 +236,8 @@ TEST(Winograd, PropagatesNan) {
 }
 
 TEST(Winograd, RefusesUnsupportedLayers) {
-  const Served served(spec_of({{8, 12, 12, 64}, 5, 64, 2}), [](const ConvolutionSpec& spec) {
+  const ConvolutionSpec good = spec_of({{8, 12, 12, 64}, 5, 64, 2});
+  const auto served = serves_with(good, [](const ConvolutionSpec& spec) {
     EXPECT_EQ(own_kernels().winograd2(spec) == nullptr, own_kernels().winograd4(spec) == nullptr);
     return own_kernels().winograd4(spec) != nullptr;
   });
@@ -281,7 +274,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, MatrixUnits, testing::ValuesIn(kTileCases),
                          [](const auto& info) { return name_of_case(info.param); });
 
 TEST(MatrixUnits, LeaveOtherLayersToOneDnn) {
-  const Served served(spec_of({{8, 12, 12, 64}, 5, 64, 2}, Type::bf16), matrix_units_serve);
+  const auto served =
+      serves_with(spec_of({{8, 12, 12, 64}, 5, 64, 2}, Type::bf16), matrix_units_serve);
   EXPECT_FALSE(served([](auto& spec) { spec.input.type = Type::f32; }));
   EXPECT_FALSE(served([](auto& spec) { spec.input.training = false; }));
   EXPECT_FALSE(served([](auto& spec) { spec.stride = 2; }));
@@ -344,7 +338,8 @@ INSTANTIATE_TEST_SUITE_P(Sets, OwnWeightsGradient, testing::ValuesIn(kSets),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Lines, LeaveOtherLayersToOneDnn) {
-  const Served served(spec_of({{2, 12, 12, 3}, 5, 64, 2}), [](const ConvolutionSpec& spec) {
+  const ConvolutionSpec good = spec_of({{2, 12, 12, 3}, 5, 64, 2});
+  const auto served = serves_with(good, [](const ConvolutionSpec& spec) {
     return make_cpu_device(1, "lines")->convolution(spec)->implementation().ends_with("by lines");
   });
   EXPECT_TRUE(served([](auto& spec) {
@@ -360,7 +355,7 @@ TEST(Lines, LeaveOtherLayersToOneDnn) {
 TEST(Depthwise, LeavesOtherLayersToOneDnn) {
   ConvolutionSpec good = spec_of({{2, 9, 9, 32}, 5, 32, 2});
   good.groups = 32;
-  const Served served(good, [](const ConvolutionSpec& spec) {
+  const auto served = serves_with(good, [](const ConvolutionSpec& spec) {
     return make_cpu_device(1)->convolution(spec)->implementation().ends_with(
         "depthwise weights gradient");
   });

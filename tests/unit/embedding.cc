@@ -34,8 +34,8 @@ Outcome run(Device& device, Type type) {
       gradient(device, {kVocabulary, kFeatures}, Type::f32), y(device, y_shape, type),
       dy(device, y_shape, type);
   words.set(numbers);
-  vectors.fill(random, -1, 1, /*coarse=*/true);
-  dy.fill(random, -1, 1, /*coarse=*/true);
+  vectors.fill(random, 1, /*coarse=*/true);
+  dy.fill(random, 1, /*coarse=*/true);
   LayerCall call;
   call.stream = stream.get();
   call.weights = {&vectors.view, 1};
