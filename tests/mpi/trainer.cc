@@ -16,9 +16,11 @@
 #include "net/checkpoint.h"
 #include "net/model.h"
 #include "src/base/random.h"
+#include "src/base/table.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
 #include "tests/support/files.h"
+#include "tests/support/idx.h"
 #include "tests/support/wrapped_device.h"
 
 namespace lockstep {
@@ -53,24 +55,17 @@ extern "C" int fsync(int descriptor) {
 namespace lockstep {
 namespace {
 
-std::string big_endian(std::uint32_t value) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift & 255);
-  return bytes;
-}
-
 /// `count` digits of noise in MNIST's format.
-void put_digits(const std::filesystem::path& folder, const std::string& part, std::uint32_t count) {
-  std::string images = big_endian(2051) + big_endian(count) + big_endian(28) + big_endian(28),
-              labels = big_endian(2049) + big_endian(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Random random(1, Purpose::generate, 0, i);
-    labels += static_cast<char>(i % 10);
-    for (int pixel = 0; pixel < 28 * 28; ++pixel)
-      images += static_cast<char>(random.below(20 * (1 + i % 10)));
-  }
-  put(folder / (part + "-images-idx3-ubyte"), images);
-  put(folder / (part + "-labels-idx1-ubyte"), labels);
+void put_digits(const std::filesystem::path& folder, const std::string& part, std::int64_t count) {
+  Random random(1, Purpose::generate, 0, 0);
+  const auto pixel = [&](std::int64_t i, std::int64_t place) {
+    const auto image = static_cast<std::uint32_t>(i);
+    if (place == 0) random = Random(1, Purpose::generate, 0, image);
+    return static_cast<int>(random.below(20 * (1 + image % 10)));
+  };
+  put(folder / (part + "-images-idx3-ubyte"), idx_images(count, pixel));
+  put(folder / (part + "-labels-idx1-ubyte"),
+      idx_labels(count, [](std::int64_t i) { return i % 10; }));
 }
 
 class Runs : public testing::Test {
@@ -151,7 +146,8 @@ class Runs : public testing::Test {
   /// The arenas in the checkpoint of `step`.
   std::vector<std::vector<float>> state(const std::string& name, int step) const {
     const auto device = make_cpu_device(1);
-    const Model model(*device, find_model(), {1, 28, 28, 1}, 10, 1, Type::f32, true);
+    const Model model(*device, find(models(), "resnet_small"), {1, 28, 28, 1}, 10, 1, Type::f32,
+                      true);
     const auto count = static_cast<std::size_t>(model.layout().count);
     std::vector<std::vector<float>> arenas(3, std::vector<float>(count));
     const Checkpoint file(checkpoint(name, step));
@@ -171,13 +167,6 @@ class Runs : public testing::Test {
   }
 
  private:
-  static const ModelEntry& find_model() {
-    for (const ModelEntry& entry : models()) {
-      if (entry.name == "resnet_small") return entry;
-    }
-    throw std::logic_error("resnet_small");
-  }
-
   std::optional<TemporaryDirectory> owned_;
   std::string folder_;
 };

@@ -36,105 +36,92 @@ class TuningDevice : public WrappedDevice {
   Tuning tuning_{"here"};
 };
 
-constexpr const char* kTwo =
-    "lockstep tuning for here\na = rank 0, number 1\nb = rank 0, number 2\n";
+constexpr const char* kTitle = "lockstep tuning for here\n";
+const std::string kTwo = std::string(kTitle) + "a = rank 0, number 1\nb = rank 0, number 2\n";
 
-/// A folder of rank 0 for all ranks.
-struct Shared {
-  explicit Shared(const Comm& c) : comm(c) {
-    if (comm.rank() == 0) own.emplace();
-    path = comm.broadcast(own ? own->path().string() : std::string());
+class TuningTest : public testing::Test {
+ protected:
+  /// A folder of rank 0 for all ranks.
+  TuningTest() {
+    if (first_) own_.emplace();
+    folder_ = comm_.broadcast(own_ ? own_->path().string() : std::string());
   }
-  ~Shared() { comm.barrier(); }
-  const Comm& comm;
-  std::optional<TemporaryDirectory> own;
-  std::filesystem::path path;
+  ~TuningTest() override { comm_.barrier(); }
+
+  /// The device of a run that plans `work` with the folder, after the runs before have ended.
+  TuningDevice run(const std::vector<std::string>& work, const std::string& before = "") const {
+    comm_.barrier();
+    TuningDevice device(comm_.rank());
+    const auto plan = [&] {
+      for (const std::string& each : work) device.plan(each);
+    };
+    tune(comm_, device, folder_, plan, before);
+    comm_.barrier();
+    return device;
+  }
+
+  const Comm comm_ = world().comm();
+  const bool first_ = comm_.rank() == 0;
+  std::optional<TemporaryDirectory> own_;
+  std::filesystem::path folder_;
 };
 
-TEST(Tuning, OneRankMeasuresAndAllPlanAlike) {
-  const Comm comm = world().comm();
-  TuningDevice device(comm.rank());
-  const auto plan = [&] { device.plan("a"), device.plan("b"); };
-  tune(comm, device, {}, plan);
+TEST_F(TuningTest, OneRankMeasuresAndAllPlanAlike) {
+  TuningDevice device(comm_.rank());
+  tune(comm_, device, {}, [&] { device.plan("a"), device.plan("b"); });
   EXPECT_EQ(device.tuning(), kTwo);
-  EXPECT_EQ(device.measured, comm.rank() == 0 ? 2 : 0);
+  EXPECT_EQ(device.measured, first_ ? 2 : 0);
   device.plan("c");
   EXPECT_EQ(device.tuning(), kTwo) << "it measured again";
 }
 
-TEST(Tuning, TheNextRunMeasuresOnlyNewWork) {
-  const Comm comm = world().comm();
-  const Shared folder(comm);
-  TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
-  tune(comm, first, folder.path / "new", [&] { first.plan("a"), first.plan("b"); });
-  comm.barrier();
-  tune(comm, second, folder.path / "new", [&] { second.plan("a"), second.plan("b"); });
+TEST_F(TuningTest, TheNextRunMeasuresOnlyNewWork) {
+  folder_ /= "new";
+  run({"a", "b"});
+  const TuningDevice second = run({"a", "b"}), third = run({"b", "c"});
   EXPECT_EQ(second.measured, 0);
   EXPECT_EQ(second.tuning(), kTwo);
-  tune(comm, third, folder.path / "new", [&] { third.plan("b"), third.plan("c"); });
-  EXPECT_EQ(third.measured, comm.rank() == 0 ? 1 : 0);
-  EXPECT_EQ(third.tuning(), std::string(kTwo) + "c = rank 0, number 1\n");
+  EXPECT_EQ(third.measured, first_ ? 1 : 0);
+  EXPECT_EQ(third.tuning(), kTwo + "c = rank 0, number 1\n");
 }
 
-TEST(Tuning, ADamagedFileIsReplaced) {
-  const Comm comm = world().comm();
-  const Shared folder(comm);
-  TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
-  tune(comm, first, folder.path, [&] { first.plan("a"), first.plan("b"); });
-  if (comm.rank() == 0) {
-    int files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
-      std::ofstream(entry.path()) << "lockstep tuning for here\na = rank 0, number 7\nb = ra";
-      ++files;
-    }
-    EXPECT_EQ(files, 1);
+TEST_F(TuningTest, ADamagedFileIsReplaced) {
+  run({"a", "b"});
+  if (first_) {
+    const std::vector<std::string> files = own_->names();
+    ASSERT_EQ(files.size(), 1u);
+    put(folder_ / files[0], std::string(kTitle) + "a = rank 0, number 7\nb = ra");
   }
-  comm.barrier();
-  tune(comm, second, folder.path, [&] { second.plan("a"), second.plan("b"); });
-  EXPECT_EQ(second.tuning(), kTwo);
-  comm.barrier();
-  tune(comm, third, folder.path, [&] { third.plan("a"), third.plan("b"); });
-  EXPECT_EQ(third.measured, 0);
+  EXPECT_EQ(run({"a", "b"}).tuning(), kTwo);
+  EXPECT_EQ(run({"a", "b"}).measured, 0);
 }
 
-TEST(Tuning, AResumedRunKeepsItsOwn) {
-  const Comm comm = world().comm();
-  const Shared folder(comm);
-  TuningDevice first(comm.rank()), second(comm.rank()), third(comm.rank());
-  tune(comm, first, folder.path, [&] { first.plan("a"); });
-  comm.barrier();
-  const std::string own = "lockstep tuning for here\na = of the run\n";
-  tune(
-      comm, second, folder.path, [&] { second.plan("a"), second.plan("b"); }, own);
-  EXPECT_EQ(second.tuning(), own + "b = rank 0, number 1\n");
-  comm.barrier();
-  const std::string theirs = "lockstep tuning for elsewhere\na = of the run\n";
-  tune(
-      comm, third, folder.path, [&] { third.plan("a"); }, theirs);
-  EXPECT_EQ(third.tuning(), "lockstep tuning for here\na = rank 0, number 1\n");
+TEST_F(TuningTest, AResumedRunKeepsItsOwn) {
+  run({"a"});
+  const std::string own = std::string(kTitle) + "a = of the run\n";
+  EXPECT_EQ(run({"a", "b"}, own).tuning(), own + "b = rank 0, number 1\n");
+  EXPECT_EQ(run({"a"}, "lockstep tuning for elsewhere\na = of the run\n").tuning(),
+            std::string(kTitle) + "a = rank 0, number 1\n");
 }
 
-TEST(Tuning, AKernelThatIsGoneIsMeasuredAgain) {
-  const Comm comm = world().comm();
-  TuningDevice device(comm.rank());
+TEST_F(TuningTest, AKernelThatIsGoneIsMeasuredAgain) {
+  TuningDevice device(comm_.rank());
   const auto plan = [&] { device.plan("a"), device.plan("b"); };
-  const std::string before = "lockstep tuning for here\na = gone\nb = kept\n";
-  EXPECT_EQ(tune(comm, device, {}, plan, before), comm.rank() == 0 ? 1 : 0);
-  EXPECT_EQ(device.tuning(), "lockstep tuning for here\na = rank 0, number 1\nb = kept\n");
+  const std::string before = std::string(kTitle) + "a = gone\nb = kept\n";
+  EXPECT_EQ(tune(comm_, device, {}, plan, before), first_ ? 1 : 0);
+  EXPECT_EQ(device.tuning(), std::string(kTitle) + "a = rank 0, number 1\nb = kept\n");
 }
 
-TEST(Tuning, AnErrorOfPlanningIsThrownOnAllRanks) {
-  const Comm comm = world().comm();
-  TuningDevice device(comm.rank());
-  EXPECT_THROW(tune(comm, device, {}, [] { throw Error("there is no kernel for this"); }), Error);
+TEST_F(TuningTest, AnErrorOfPlanningIsThrownOnAllRanks) {
+  TuningDevice device(comm_.rank());
+  EXPECT_THROW(tune(comm_, device, {}, [] { throw Error("there is no kernel for this"); }), Error);
   device.plan("c");
   EXPECT_EQ(device.measured, 0) << "it measured again";
 }
 
-TEST(Tuning, ADeviceThatMeasuresNothingPlansNothing) {
-  const Comm comm = world().comm();
+TEST_F(TuningTest, ADeviceThatMeasuresNothingPlansNothing) {
   const auto device = make_cpu_device(1);
-  tune(comm, *device, {}, [] { FAIL() << "planned"; });
+  tune(comm_, *device, {}, [] { FAIL() << "planned"; });
 }
 
 }  // namespace

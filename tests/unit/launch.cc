@@ -10,15 +10,19 @@
 namespace lockstep {
 namespace {
 
-/// launch_problem() for an environment of the given variables.
-std::string problem(int size, std::map<std::string, std::string> variables) {
-  return launch_problem(
-      [&](const char* name) {
-        const auto found = variables.find(name);
-        return found == variables.end() ? nullptr : found->second.c_str();
-      },
-      size);
+using Variables = std::map<std::string, std::string>;
+
+/// The environment of these variables.
+auto environment(const Variables& variables) {
+  return [&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
 }
+std::string problem(int size, const Variables& variables, Start start = Start::ranks) {
+  return launch_problem(environment(variables), size, start);
+}
+bool is_first(const Variables& variables) { return is_first_task(environment(variables)); }
 
 TEST(Launch, APlainStartIsARunOfOneRank) {
   EXPECT_EQ(problem(0, {}), "");
@@ -26,10 +30,10 @@ TEST(Launch, APlainStartIsARunOfOneRank) {
 }
 
 TEST(Launch, SrunWithoutAMatchingPmiIsRefusedBeforeMpiStarts) {
-  const std::map<std::string, std::string> step = {{"SLURM_NTASKS", "4"},
-                                                   {"SLURM_STEP_ID", "0"},
-                                                   {"SLURM_STEP_NUM_TASKS", "4"},
-                                                   {"SLURM_PROCID", "2"}};
+  const Variables step = {{"SLURM_NTASKS", "4"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NUM_TASKS", "4"},
+                          {"SLURM_PROCID", "2"}};
   EXPECT_TRUE(mentions(problem(0, step), {"--mpi=pmix"}));
   EXPECT_TRUE(mentions(problem(1, step), {"--mpi=pmix"}));
   auto matched = step;
@@ -54,10 +58,10 @@ TEST(Launch, MpirunOfOneRankIsWhatTheUserAskedFor) {
 }
 
 TEST(Launch, MpirunOfAnotherMpiIsRefused) {
-  EXPECT_EQ(problem(0, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}),
-            "");  // it may be this MPI's launcher
-  EXPECT_NE(problem(1, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
-  EXPECT_EQ(problem(2, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "");
+  const Variables other{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
+  EXPECT_EQ(problem(0, other), "") << "it may be this MPI's launcher";
+  EXPECT_NE(problem(1, other), "");
+  EXPECT_EQ(problem(2, other), "");
 }
 
 TEST(Launch, IgnoresAVariableThatIsNotAWholeNumber) {
@@ -66,48 +70,34 @@ TEST(Launch, IgnoresAVariableThatIsNotAWholeNumber) {
 }
 
 TEST(Launch, Task0PrintsErrors) {
-  const auto first = [](std::map<std::string, std::string> variables) {
-    return is_first_task([&](const char* name) {
-      const auto found = variables.find(name);
-      return found == variables.end() ? nullptr : found->second.c_str();
-    });
-  };
-  EXPECT_TRUE(first({}));
-  EXPECT_TRUE(first({{"SLURM_PROCID", "0"}}));
-  EXPECT_FALSE(first({{"SLURM_PROCID", "1"}}));
-  EXPECT_FALSE(first({{"PMI_RANK", "3"}}));
-  const auto torchrun = [&](const char* rank) {
-    return first(
+  EXPECT_TRUE(is_first({}));
+  EXPECT_TRUE(is_first({{"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(is_first({{"SLURM_PROCID", "1"}}));
+  EXPECT_FALSE(is_first({{"PMI_RANK", "3"}}));
+  const auto torchrun = [](const char* rank) {
+    return is_first(
         {{"RANK", rank}, {"LOCAL_RANK", rank}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}});
   };
   EXPECT_TRUE(torchrun("0"));
   EXPECT_FALSE(torchrun("1"));
-  EXPECT_TRUE(first({{"RANK", "1"}, {"WORLD_SIZE", "2"}})) << "alone in its container";
+  EXPECT_TRUE(is_first({{"RANK", "1"}, {"WORLD_SIZE", "2"}})) << "alone in its container";
 }
 
 TEST(Launch, OneProcessInAnAllocationIsUsefulForSomePrograms) {
-  std::map<std::string, std::string> variables;
-  const auto of = [&](Start start) {
-    return launch_problem(
-        [&](const char* name) {
-          const auto found = variables.find(name);
-          return found == variables.end() ? nullptr : found->second.c_str();
-        },
-        0, start);
-  };
-  variables = {{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}};
-  EXPECT_NE(of(Start::ranks), "");
-  EXPECT_EQ(of(Start::any) + of(Start::single), "");
-  variables = {{"WORLD_SIZE", "4"}, {"RANK", "1"}};  // in a container of its own
-  EXPECT_NE(of(Start::ranks), "");
-  EXPECT_EQ(of(Start::any) + of(Start::single), "");
+  Variables container{{"WORLD_SIZE", "4"}, {"RANK", "1"}};  // in a container of its own
+  for (const Variables& variables :
+       {Variables{{"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}},
+        container}) {
+    EXPECT_NE(problem(0, variables, Start::ranks), "");
+    EXPECT_EQ(problem(0, variables, Start::any) + problem(0, variables, Start::single), "");
+  }
   // Several were started. A program of one process never advises a launcher.
-  variables["LOCAL_RANK"] = "1";
-  EXPECT_TRUE(mentions(of(Start::any), {"mpirun -np 4"}));
-  EXPECT_EQ(of(Start::single), kOneProcess);
-  variables = {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}};
-  EXPECT_TRUE(mentions(of(Start::any), {"--mpi=pmix"}));
-  EXPECT_EQ(of(Start::single), kOneProcess);
+  container["LOCAL_RANK"] = "1";
+  EXPECT_TRUE(mentions(problem(0, container, Start::any), {"mpirun -np 4"}));
+  EXPECT_EQ(problem(0, container, Start::single), kOneProcess);
+  const Variables step{{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}};
+  EXPECT_TRUE(mentions(problem(0, step, Start::any), {"--mpi=pmix"}));
+  EXPECT_EQ(problem(0, step, Start::single), kOneProcess);
 }
 
 }  // namespace

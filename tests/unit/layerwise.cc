@@ -4,7 +4,6 @@
 #include <cmath>
 #include <span>
 
-#include "tests/support/update.h"
 #include "tests/support/wrapped_device.h"
 #include "tests/unit/optimizer_arenas.h"
 
@@ -17,16 +16,14 @@ constexpr double kRate = 0.02;
 Arenas stepped(const char* name, const OptimizerOptions& options, Shape shape, float start,
                int steps) {
   const auto optimizer = make_optimizer(name, options);
-  const Layout layout = one_parameter(shape, 0);
+  const Layout layout = one_parameter(shape);
   Arenas arenas(layout, *optimizer, /*weight_decay=*/0.1f);
-  HostStream stream;
   for (std::int64_t i = 0; i < shape.count(); ++i) arenas.parameters[Layout::kHeader + i] = start;
   for (int step = 0; step < steps; ++step) {
     for (std::int64_t i = 0; i < shape.count(); ++i) {
       arenas.gradients[Layout::kHeader + i] = 0.1f * static_cast<float>(i + step);
     }
-    const UpdateRates now = rates_of(*optimizer, step);
-    update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+    arenas.step(layout, *optimizer, rates_of(*optimizer, step));
   }
   return arenas;
 }
@@ -61,9 +58,7 @@ TEST(Layerwise, TheStepIsAShareOfTheArraysLength) {
       for (auto& slot : before.slots) std::fill(slot.begin(), slot.end(), 0.0f);
       for (float& g : before.gradients) g *= scale;
       Arenas after = before;
-      HostStream stream;
-      const UpdateRates now = rates_of(*optimizer, 0);
-      update(stream, layout, {0, layout.count}, *optimizer, after.state(), &now);
+      after.step(layout, *optimizer, rates_of(*optimizer, 0));
       for (const Parameter& parameter : layout.parameters) {
         // two/weights decays, which is a part of LARS' ratio.
         if (parameter.shape.rank() == 1 || parameter.l2 > 0) continue;
@@ -81,15 +76,13 @@ TEST(Layerwise, TheStepIsAShareOfTheArraysLength) {
 }
 
 TEST(Layerwise, ATinyGradientCausesNoNan) {
-  const Layout layout = one_parameter({5, 4}, 0);
+  const Layout layout = one_parameter({5, 4});
   for (const char* name : {"lars", "lamb"}) {
     const auto optimizer = make_optimizer(name, {});
     Arenas arenas(layout, *optimizer);
     std::fill_n(arenas.parameters.begin() + Layout::kHeader, 20, 10.0f);
     arenas.gradients[Layout::kHeader] = 1e-42f;  // the others are 0
-    HostStream stream;
-    const UpdateRates now = rates_of(*optimizer, 0);
-    update(stream, layout, {0, layout.count}, *optimizer, arenas.state(), &now);
+    arenas.step(layout, *optimizer, rates_of(*optimizer, 0));
     for (int i = 0; i < 20; ++i)
       EXPECT_TRUE(std::isfinite(arenas.parameters[Layout::kHeader + i])) << name << " " << i;
   }
@@ -98,7 +91,7 @@ TEST(Layerwise, ATinyGradientCausesNoNan) {
 TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
   // Singular values: those of x are taken apart by the rows, which are at right angles to each
   // other.
-  const Layout layout = one_parameter({3, 2, 2, 5}, 0);
+  const Layout layout = one_parameter({3, 2, 2, 5});
   const auto device = make_cpu_device(1);
   const auto muon = make_optimizer("muon", {{"momentum", 0.0f}, {"newton-schulz", 5.0f}});
   muon->plan(*device, layout);
@@ -107,9 +100,7 @@ TEST(Muon, BringsEveryDirectionOfFiltersToLengthsAboutOne) {
     for (int i = 0; i < 4; ++i)
       arenas.gradients[Layout::kHeader + 20 * row + 4 * row + i] =
           std::pow(10.0f, static_cast<float>(-row));
-  HostStream stream;
-  const UpdateRates now = rates_of(*muon, 0, 1);
-  update(stream, layout, {0, layout.count}, *muon, arenas.state(), &now);
+  arenas.step(layout, *muon, rates_of(*muon, 0, 1));
   for (int row = 0; row < 3; ++row) {
     double squares = 0;
     for (int i = 0; i < 20; ++i) {
@@ -153,25 +144,16 @@ class OneOfTwo : public SharedWork {
 };
 
 TEST(Muon, RanksShareItsWork) {
-  Layout layout;
-  for (const auto& [name, shape] : {std::pair("two/weights", Shape{3, 2, 5}),
-                                    {"two/biases", {3}},
-                                    {"one/weights", {4, 3, 2, 2}}}) {
-    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
-    layout.count += Layout::aligned(shape.count());
-  }
+  const Layout layout =
+      lay_out({{"two/weights", {3, 2, 5}}, {"two/biases", {3}}, {"one/weights", {4, 3, 2, 2}}});
   const auto device = make_cpu_device(1);
-  HostStream stream;
   std::vector<std::vector<float>> answers(2);
   const auto step = [&](SharedWork* shared) {
     const auto muon = make_optimizer("muon", {});
     muon->plan(*device, layout);
     Arenas arenas(layout, *muon);
     arenas.fill(layout);
-    TrainingState state = arenas.state();
-    state.shared = shared;
-    const UpdateRates now = rates_of(*muon, 0);
-    update(stream, layout, {0, layout.count}, *muon, state, &now);
+    arenas.step(layout, *muon, rates_of(*muon, 0), shared);
     return arenas;
   };
   const Arenas alone = step(nullptr);
@@ -194,14 +176,8 @@ class Grouping : public WrappedDevice {
 };
 
 TEST(Muon, GroupsFiltersOfOneShapeOnADevice) {
-  Layout layout;
-  for (const auto& [name, shape] : {std::pair("four", Shape{3, 2, 5}),
-                                    {"three", {9, 2, 3}},
-                                    {"two", {3, 2, 5}},
-                                    {"one", {9, 2, 3}}}) {
-    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
-    layout.count += Layout::aligned(shape.count());
-  }
+  const Layout layout =
+      lay_out({{"four", {3, 2, 5}}, {"three", {9, 2, 3}}, {"two", {3, 2, 5}}, {"one", {9, 2, 3}}});
   // Ranges as buckets cut them: the second one completes no group.
   const auto step = [&](Device& device, std::vector<int> ends) {
     const auto muon = make_optimizer("muon", {{"unit-filters", 1.0f}});
@@ -226,23 +202,22 @@ TEST(Muon, GroupsFiltersOfOneShapeOnADevice) {
 }
 
 TEST(Muon, SkipsAStepAndCausesNoNanWithoutAGradient) {
-  const Layout layout = one_parameter({3, 2, 5}, 0);
+  const Layout layout = one_parameter({3, 2, 5});
   const auto device = make_cpu_device(1);
   const auto muon = make_optimizer("muon", {{"unit-filters", 1.0f}});
   muon->plan(*device, layout);
   Arenas before(layout, *muon);
   before.fill(layout);
   Arenas after = before;
-  HostStream stream;
   UpdateRates now = rates_of(*muon, 0);
   now.skip = 1;
-  update(stream, layout, {0, layout.count}, *muon, after.state(), &now);
+  after.step(layout, *muon, now);
   EXPECT_EQ(after.parameters, before.parameters);
   EXPECT_EQ(after.slots, before.slots);
   now.skip = 0;
   std::fill(after.gradients.begin(), after.gradients.end(), 0.0f);
   std::fill(after.slots[0].begin(), after.slots[0].end(), 0.0f);
-  update(stream, layout, {0, layout.count}, *muon, after.state(), &now);
+  after.step(layout, *muon, now);
   double squares = 0;
   for (const float value : after.parameters) squares += std::pow(value, 2);
   EXPECT_NEAR(squares, 3, 1e-5) << "brought to its length, and no further";

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/base/random.h"
-#include "tests/support/files.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {
@@ -18,6 +18,41 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+/// Rows of logits and all that determines their loss.
+template <class T>
+struct Case {
+  std::vector<T> logits;
+  std::vector<std::int32_t> labels;
+  float scale = 1, smoothing = 0;
+  /// With these, each sample is mixed with another.
+  std::vector<std::int32_t> others = {};
+  std::vector<float> weights = {};
+  int threads = 1;
+
+  std::int64_t samples() const { return std::ssize(labels); }
+  std::int64_t classes() const { return std::ssize(logits) / samples(); }
+};
+
+/// Gradients, score and confusion of a case.
+template <class T>
+struct Outcome {
+  explicit Outcome(Case<T> c) : gradient(c.logits.size()), confusion(c.classes() * c.classes()) {
+    const auto device = make_cpu_device(c.threads);
+    const auto stream = device->stream();
+    const Shape shape{c.samples(), c.classes()}, rows{c.samples()};
+    const bool mixed = !c.weights.empty();
+    softmax_cross_entropy(*stream, {c.logits.data(), shape, type_of<T>},
+                          {c.labels.data(), rows, Type::i32}, c.scale,
+                          {gradient.data(), shape, type_of<T>}, &score, confusion.data(),
+                          c.smoothing, mixed ? View{c.others.data(), rows, Type::i32} : View{},
+                          mixed ? View{c.weights.data(), rows, Type::f32} : View{});
+  }
+  std::vector<T> gradient;
+  Score score;
+  std::vector<std::int64_t> confusion;
+};
+
+/// -log(softmax(logits)[label])
 double reference_loss(const std::vector<double>& logits, std::int32_t label) {
   const double highest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
@@ -25,117 +60,115 @@ double reference_loss(const std::vector<double>& logits, std::int32_t label) {
   return std::log(sum) + highest - logits[label];
 }
 
-/// Gradients, score and confusion of rows of `classes` logits.
+/// The loss of sample `n`, if its logits are `row`.
 template <class T>
-struct Outcome {
-  Outcome(std::vector<T> logits, std::vector<std::int32_t> labels, std::int64_t classes,
-          float scale = 1, int threads = 1)
-      : gradient(logits.size()), confusion(classes * classes) {
-    const auto device = make_cpu_device(threads);
-    const auto stream = device->stream();
-    const Shape shape{static_cast<std::int64_t>(labels.size()), classes};
-    softmax_cross_entropy(*stream, {logits.data(), shape, type_of<T>},
-                          {labels.data(), {shape[0]}, Type::i32}, scale,
-                          {gradient.data(), shape, type_of<T>}, &score, confusion.data());
-  }
-  std::vector<T> gradient;
-  Score score;
-  std::vector<std::int64_t> confusion;
-};
+double reference_loss(const Case<T>& c, std::size_t n, const std::vector<double>& row) {
+  const double weight = c.weights.empty() ? 1 : c.weights[n];
+  double loss = (1 - c.smoothing) * weight * reference_loss(row, c.labels[n]);
+  if (weight < 1) loss += (1 - c.smoothing) * (1 - weight) * reference_loss(row, c.others[n]);
+  for (std::size_t k = 0; k < row.size(); ++k)
+    loss += c.smoothing / static_cast<double>(row.size()) *
+            reference_loss(row, static_cast<std::int32_t>(k));
+  return loss;
+}
 
-TEST(Loss, SmoothedLabelsMatchTheirTargets) {
-  const std::vector<double> logits{0.5, -1, 2, 0.25};
-  const double smoothing = 0.125;
-  double expected = 0;
-  for (std::int32_t c = 0; c < 4; ++c)
-    expected += (smoothing / 4 + (c == 1 ? 1 - smoothing : 0)) * reference_loss(logits, c);
-  std::vector<float> given(logits.begin(), logits.end()), gradient(4);
-  const std::int32_t label = 1;
-  HostStream stream;
-  Score score;
-  softmax_cross_entropy(stream, {given.data(), {1, 4}, Type::f32},
-                        {const_cast<std::int32_t*>(&label), {1}, Type::i32}, 2,
-                        {gradient.data(), {1, 4}, Type::f32}, &score, nullptr,
-                        static_cast<float>(smoothing));
-  EXPECT_NEAR(score.loss(), expected, 1e-6);
-  EXPECT_EQ(score.top1, 0);
-  double sum = 0;
-  for (const double logit : logits) sum += std::exp(logit);
-  for (std::size_t c = 0; c < 4; ++c) {
-    const double truth = smoothing / 4 + (c == 1 ? 1 - smoothing : 0);
-    EXPECT_NEAR(gradient[c], 2 * (std::exp(logits[c]) / sum - truth), 1e-6);
+/// The logits of sample `n`.
+template <class T>
+std::vector<double> row_of(const Case<T>& c, std::size_t n) {
+  const auto begin = c.logits.begin() + static_cast<std::ptrdiff_t>(n) * c.classes();
+  return {begin, begin + c.classes()};
+}
+
+/// Compares the mean loss with the reference, and gradients with its central differences.
+template <class T>
+Outcome<T> expect_reference(const Case<T>& c, double tolerance, double tolerance_of_loss = 1e-6) {
+  constexpr double kStep = 1e-5;
+  const Outcome<T> outcome(c);
+  double losses = 0;
+  for (std::size_t n = 0; n < c.labels.size(); ++n) {
+    const std::vector<double> row = row_of(c, n);
+    losses += reference_loss(c, n, row);
+    for (std::size_t k = 0; k < row.size(); ++k) {
+      std::vector<double> above = row, below = row;
+      above[k] += kStep;
+      below[k] -= kStep;
+      const double slope =
+          (reference_loss(c, n, above) - reference_loss(c, n, below)) / (2 * kStep);
+      EXPECT_NEAR(outcome.gradient[n * row.size() + k] / c.scale, slope, tolerance)
+          << "sample " << n << ", class " << k << ", smoothing " << c.smoothing;
+    }
+  }
+  EXPECT_NEAR(outcome.score.loss(), losses / static_cast<double>(c.samples()), tolerance_of_loss);
+  return outcome;
+}
+
+/// Random logits of about the size `spread`, and labels.
+template <class T>
+Case<T> random_case(std::int64_t samples, std::int64_t classes, float spread,
+                    std::uint64_t seed = 1) {
+  Random random(seed, Purpose::generate, 0, 0);
+  Case<T> c;
+  for (std::int64_t n = 0; n < samples; ++n) {
+    for (std::int64_t k = 0; k < classes; ++k) c.logits.push_back(random.normal() * spread);
+    c.labels.push_back(
+        static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(classes))));
+  }
+  return c;
+}
+
+TEST(Loss, ValueAndGradientMatchDouble) {
+  for (const float spread : {1.0f, 30.0f}) {
+    Case<float> c = random_case<float>(40, 10, spread);
+    c.scale = 1 / 128.0f;
+    expect_reference(c, spread > 1 ? 1e-5 : 1e-6, 2e-6 * (1 + spread));
   }
 }
 
+TEST(Loss, OfBfloat16LogitsIsExactExceptForRoundedGradients) {
+  Case<Bfloat16> c = random_case<Bfloat16>(40, 10, 2);
+  c.scale = 1 / 128.0f;
+  expect_reference(c, 4e-3, 6e-6);
+}
+
+TEST(Loss, SmoothedLabelsMatchTheirTargets) {
+  const Case<float> c{{0.5f, -1, 2, 0.25f}, {1}, /*scale=*/2, /*smoothing=*/0.125f};
+  EXPECT_EQ(expect_reference(c, 1e-6).score.top1, 0);
+}
+
 TEST(Loss, MixedLabelsMatchTheirTargets) {
-  constexpr std::int64_t kSamples = 30, kClasses = 7;
-  constexpr double kStep = 1e-5;
-  Random random(4, Purpose::generate, 0, 0);
-  std::vector<float> logits, gradient(kSamples * kClasses), weights;
-  std::vector<std::int32_t> labels, others;
-  for (std::int64_t i = 0; i < kSamples * kClasses; ++i) logits.push_back(2 * random.normal());
-  for (std::int64_t n = 0; n < kSamples; ++n) {
-    labels.push_back(static_cast<std::int32_t>(random.below(kClasses)));
-    others.push_back(static_cast<std::int32_t>(random.below(kClasses)));  // the same, at times
-    weights.push_back(n == 0 ? 1 : n == 1 ? 0 : n == 2 ? 0.5f : random.uniform());
+  Case<float> c = random_case<float>(30, 7, 2, 4);
+  Random random(4, Purpose::generate, 0, 1);
+  for (std::size_t n = 0; n < c.labels.size(); ++n) {
+    c.others.push_back(static_cast<std::int32_t>(random.below(7)));  // the same, at times
+    c.weights.push_back(n == 0 ? 1 : n == 1 ? 0 : n == 2 ? 0.5f : random.uniform());
   }
   for (const float smoothing : {0.0f, 0.125f}) {
-    Score score;
-    HostStream stream;
-    softmax_cross_entropy(stream, {logits.data(), {kSamples, kClasses}, Type::f32},
-                          {labels.data(), {kSamples}, Type::i32}, 1,
-                          {gradient.data(), {kSamples, kClasses}, Type::f32}, &score, nullptr,
-                          smoothing, {others.data(), {kSamples}, Type::i32},
-                          {weights.data(), {kSamples}, Type::f32});
-    double losses = 0;
+    c.smoothing = smoothing;
     std::int64_t right = 0;
-    for (std::int64_t n = 0; n < kSamples; ++n) {
-      const auto at = static_cast<std::size_t>(n);
-      const auto first = logits.begin() + n * kClasses;
-      const std::vector<double> row(first, first + kClasses);
-      const auto loss = [&](const std::vector<double>& x) {
-        const double weight = weights[at];
-        double sum = (1 - smoothing) * (weight * reference_loss(x, labels[at]) +
-                                        (1 - weight) * reference_loss(x, others[at]));
-        for (std::int32_t c = 0; c < kClasses; ++c)
-          sum += smoothing / kClasses * reference_loss(x, c);
-        return sum;
-      };
-      losses += loss(row);
-      const std::int32_t heavier = weights[at] < 0.5f ? others[at] : labels[at];
+    for (std::size_t n = 0; n < c.labels.size(); ++n) {
+      const std::vector<double> row = row_of(c, n);
+      const std::int32_t heavier = c.weights[n] < 0.5f ? c.others[n] : c.labels[n];
       right += std::max_element(row.begin(), row.end()) - row.begin() == heavier;
-      for (std::size_t c = 0; c < kClasses; ++c) {
-        std::vector<double> above = row, below = row;
-        above[c] += kStep;
-        below[c] -= kStep;
-        EXPECT_NEAR(gradient[at * kClasses + c], (loss(above) - loss(below)) / (2 * kStep), 1e-6)
-            << "sample " << n << ", class " << c << ", smoothing " << smoothing;
-      }
     }
-    EXPECT_NEAR(score.loss(), losses / kSamples, 1e-6);
-    EXPECT_EQ(score.top1, right) << "by the heavier label";
+    EXPECT_EQ(expect_reference(c, 1e-6).score.top1, right) << "by the heavier label";
   }
-  std::vector<float> plain(gradient.size()), whole(kSamples, 1.0f);
-  Score one, two;
-  HostStream stream;
-  const View x{logits.data(), {kSamples, kClasses}, Type::f32},
-      own{labels.data(), {kSamples}, Type::i32}, dx{plain.data(), x.shape, Type::f32},
-      same{gradient.data(), x.shape, Type::f32};
-  softmax_cross_entropy(stream, x, own, 1, dx, &one, nullptr, 0.125f);
-  softmax_cross_entropy(stream, x, own, 1, same, &two, nullptr, 0.125f,
-                        {others.data(), {kSamples}, Type::i32},
-                        {whole.data(), {kSamples}, Type::f32});
-  EXPECT_EQ(one, two) << "a weight of 1 is no mixing";
-  EXPECT_EQ(plain, gradient);
-  EXPECT_TRUE(mentions(
-      error_of([&] { softmax_cross_entropy(stream, x, own, 1, dx, &one, nullptr, 0, {}, own); }),
-      {"label", "weight"}));
+  Case<float> whole = c, plain = c;
+  std::fill(whole.weights.begin(), whole.weights.end(), 1.0f);
+  plain.weights.clear();
+  const Outcome<float> one(whole), two(plain);
+  EXPECT_EQ(one.score, two.score) << "a weight of 1 is no mixing";
+  EXPECT_EQ(one.gradient, two.gradient);
+  expect_error({"label", "weight"}, [&] {
+    HostStream stream;
+    const View x{c.logits.data(), {30, 7}, Type::f32}, own{c.labels.data(), {30}, Type::i32};
+    Score score;
+    softmax_cross_entropy(stream, x, own, 1, {}, &score, nullptr, 0, {}, own);
+  });
 }
 
 /// The outcome of one row of fp32 logits.
 Outcome<float> judge(std::vector<float> logits, std::int32_t label) {
-  const auto classes = static_cast<std::int64_t>(logits.size());
-  return {std::move(logits), {label}, classes};
+  return Outcome<float>({std::move(logits), {label}});
 }
 
 double loss_of(std::vector<float> logits, std::int32_t label) {
@@ -160,50 +193,6 @@ std::int64_t predicted(const std::vector<float>& logits, std::int32_t label) {
   return at % classes;
 }
 
-template <class T>
-void check_against_reference(double spread, double tolerance) {
-  constexpr std::int64_t kSamples = 40, kClasses = 10;
-  constexpr float kScale = 1 / 128.0f;
-  constexpr double kStep = 1e-5;
-  Random random(1, Purpose::generate, 0, 0);
-  std::vector<T> logits;
-  std::vector<std::int32_t> labels;
-  for (std::int64_t n = 0; n < kSamples; ++n) {
-    for (std::int64_t c = 0; c < kClasses; ++c)
-      logits.push_back(random.normal() * static_cast<float>(spread));
-    labels.push_back(static_cast<std::int32_t>(random.below(kClasses)));
-  }
-  const Outcome<T> outcome(logits, labels, kClasses, kScale);
-  double losses = 0;
-  for (std::int64_t n = 0; n < kSamples; ++n) {
-    const std::int32_t label = labels[n];
-    std::vector<double> row;
-    for (std::int64_t c = 0; c < kClasses; ++c)
-      row.push_back(static_cast<float>(logits[n * kClasses + c]));
-    const double loss = reference_loss(row, label);
-    losses += loss;
-    for (std::int64_t c = 0; c < kClasses; ++c) {
-      std::vector<double> above = row, below = row;
-      above[c] += kStep;
-      below[c] -= kStep;
-      const double slope =
-          (reference_loss(above, label) - reference_loss(below, label)) / (2 * kStep);
-      const float gradient = outcome.gradient[n * kClasses + c];
-      EXPECT_NEAR(gradient / kScale, slope, tolerance) << "sample " << n << ", class " << c;
-    }
-  }
-  EXPECT_NEAR(outcome.score.loss(), losses / kSamples, 2e-6 * (1 + spread));
-}
-
-TEST(Loss, ValueAndGradientMatchDouble) {
-  check_against_reference<float>(1, 1e-6);
-  check_against_reference<float>(30, 1e-5);
-}
-
-TEST(Loss, OfBfloat16LogitsIsExactExceptForRoundedGradients) {
-  check_against_reference<Bfloat16>(2, 4e-3);
-}
-
 TEST(Loss, DoesNotOverflow) {
   EXPECT_EQ(loss_of({5000, -5000, 0}, 0), 0);
   EXPECT_EQ(loss_of({5000, -5000, 0}, 1), 10000);
@@ -211,12 +200,10 @@ TEST(Loss, DoesNotOverflow) {
 }
 
 TEST(Loss, ThreadsDoNotChangeIt) {
-  std::vector<float> logits(10 * 1000);
-  std::vector<std::int32_t> labels(1000);
-  Random random(2, Purpose::generate, 0, 0);
-  for (float& logit : logits) logit = random.normal();
-  for (std::int32_t& label : labels) label = static_cast<std::int32_t>(random.below(10));
-  const Outcome<float> one(logits, labels, 10), three(logits, labels, 10, 1, 3);
+  Case<float> c = random_case<float>(1000, 10, 1, 2);
+  const Outcome<float> one(c);
+  c.threads = 3;
+  const Outcome<float> three(c);
   EXPECT_EQ(one.gradient, three.gradient);
   EXPECT_EQ(one.score, three.score);
   EXPECT_EQ(one.confusion, three.confusion);
@@ -230,11 +217,10 @@ TEST(Loss, WithoutGradientAndConfusionTheScoreIsTheSame) {
   softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32}, {labels.data(), {1}, Type::i32},
                         0, {}, &score);
   EXPECT_EQ(score, judge(logits, 1).score);
-  const std::string error = error_of([&] {
+  expect_error({"label"}, [&] {
     softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32},
                           {labels.data(), {0}, Type::i32}, 0, {}, &score);
   });
-  EXPECT_TRUE(mentions(error, {"label"}));
 }
 
 TEST(Rank, CountsTheClassesAbove) {
@@ -278,7 +264,7 @@ TEST(Score, CountsTop1AndTop5) {
     for (int c = 0; c < 10; ++c) logits.push_back(static_cast<float>(-c));
     labels.push_back(label);
   }
-  const Score score = Outcome<float>(logits, labels, 10).score;
+  const Score score = Outcome<float>({logits, labels}).score;
   EXPECT_EQ(score.samples, 10);
   EXPECT_EQ(score.top1, 1);
   EXPECT_EQ(score.top5, 5);
@@ -288,25 +274,17 @@ TEST(Score, CountsTop1AndTop5) {
 
 TEST(Score, IsTheSameInEveryOrderAndGrouping) {
   constexpr std::int64_t kSamples = 1000, kClasses = 4;
-  Random random(3, Purpose::generate, 0, 0);
-  std::vector<float> logits;
-  std::vector<std::int32_t> labels;
+  Case<float> c = random_case<float>(kSamples, kClasses, 1, 3);
+  Random random(3, Purpose::generate, 0, 1);
+  for (float& logit : c.logits) logit *= std::exp2(random.uniform(-20.0f, 5.0f));
   double sum = 0;
-  for (std::int64_t n = 0; n < kSamples; ++n) {
-    std::vector<double> row;
-    for (std::int64_t c = 0; c < kClasses; ++c) {
-      logits.push_back(random.normal() * std::exp2(random.uniform(-20.0f, 5.0f)));
-      row.push_back(logits.back());
-    }
-    labels.push_back(static_cast<std::int32_t>(random.below(kClasses)));
-    sum += reference_loss(row, labels.back());
-  }
-  const Score all = Outcome<float>(logits, labels, kClasses).score;
+  for (std::size_t n = 0; n < kSamples; ++n) sum += reference_loss(c, n, row_of(c, n));
+  const Score all = Outcome<float>(c).score;
   Score backward;  // one sample after another, the last first
   HostStream stream;
   for (std::int64_t n = kSamples; n-- > 0;) {
-    softmax_cross_entropy(stream, {logits.data() + n * kClasses, {1, kClasses}, Type::f32},
-                          {labels.data() + n, {1}, Type::i32}, 0, {}, &backward);
+    softmax_cross_entropy(stream, {c.logits.data() + n * kClasses, {1, kClasses}, Type::f32},
+                          {c.labels.data() + n, {1}, Type::i32}, 0, {}, &backward);
   }
   EXPECT_EQ(all, backward);
   EXPECT_NEAR(all.loss(), sum / kSamples, 1e-6);
@@ -316,12 +294,12 @@ TEST(Score, NoNumberOfHighLossesOverflows) {
   constexpr std::size_t kSamples = 10000;
   std::vector<float> logits;
   for (std::size_t n = 0; n < kSamples; ++n) logits.insert(logits.end(), {99999, 0});
-  Score score = Outcome<float>(logits, std::vector<std::int32_t>(kSamples, 1), 2).score;
+  Score score = Outcome<float>({logits, std::vector<std::int32_t>(kSamples, 1)}).score;
   EXPECT_EQ(score.loss(), 99999.0);
   EXPECT_EQ(score.diverged, 0);
   // As on many ranks: 2^31 samples of one loss.
   for (const float loss : {0.75f, 17580.5f, 99999.0f, 1e6f, 5e9f, 1e30f, 3e38f}) {
-    score = Outcome<float>({loss, 0}, {1}, 2).score;
+    score = judge({loss, 0}, 1).score;
     constexpr std::int64_t kMost = std::int64_t{1} << 31;
     score.samples = kMost;
     score.loss_fraction *= kMost;
@@ -353,35 +331,22 @@ template <class T>
 void check_spread_logits() {
   const std::vector<float> sizes{1,    100,   1e4f,  17580, 65504, 2e5f,   1e6f,
                                  3e9f, 1e15f, 4e19f, 1e30f, 1e38f, 3.3e38f};
-  Random random(7, Purpose::generate, 0, 0);
   for (const float size : sizes) {
     if (!std::isfinite(static_cast<float>(static_cast<T>(size)))) continue;
     for (const float smoothing : {0.0f, 0.1f}) {
       for (const bool mixed : {false, true}) {
-        constexpr std::int64_t kClasses = 7;
-        std::vector<T> logits(kClasses), gradient(kClasses);
-        for (T& logit : logits) logit = size * random.uniform(-1.0f, 1.0f);
-        logits[2] = size;
-        logits[4] = -size;
-        std::int32_t label = 4, other = 1;
-        float weight = 0.7f;
-        const std::vector<double> row(logits.begin(), logits.end());
-        const double share = mixed ? weight : 1;
-        double wanted = (1 - smoothing) * (share * reference_loss(row, label) +
-                                           (1 - share) * reference_loss(row, other));
-        for (std::int32_t c = 0; c < kClasses; ++c)
-          wanted += smoothing / kClasses * reference_loss(row, c);
-        HostStream stream;
-        Score score;
-        const View two = mixed ? View{&other, {1}, Type::i32} : View{},
-                   weights = mixed ? View{&weight, {1}, Type::f32} : View{};
-        softmax_cross_entropy(
-            stream, {logits.data(), {1, kClasses}, type_of<T>}, {&label, {1}, Type::i32}, 1,
-            {gradient.data(), {1, kClasses}, type_of<T>}, &score, nullptr, smoothing, two, weights);
-        EXPECT_EQ(score.diverged, 0);
-        EXPECT_NEAR(score.loss() / wanted, 1, 1e-6)
-            << size << ", smoothing " << smoothing << (mixed ? ", mixed" : "");
-        for (const T value : gradient) EXPECT_TRUE(std::isfinite(static_cast<float>(value)));
+        SCOPED_TRACE(fmt::format("{}, smoothing {}, mixed {}", size, smoothing, mixed));
+        Case<T> c{std::vector<T>(7), {4}, 1, smoothing};
+        Random random(7, Purpose::generate, 0, 0);
+        for (T& logit : c.logits) logit = size * random.uniform(-1.0f, 1.0f);
+        c.logits[2] = size;
+        c.logits[4] = -size;
+        if (mixed) c.others = {1}, c.weights = {0.7f};
+        const Outcome<T> outcome(c);
+        EXPECT_EQ(outcome.score.diverged, 0);
+        EXPECT_NEAR(outcome.score.loss() / reference_loss(c, 0, row_of(c, 0)), 1, 1e-6);
+        for (const T value : outcome.gradient)
+          EXPECT_TRUE(std::isfinite(static_cast<float>(value)));
       }
     }
   }
@@ -396,12 +361,7 @@ TEST(Score, EveryFiniteLogitHasALoss) {
 TEST(Score, CountsALossOfNan) {
   for (const float smoothing : {0.0f, 0.1f}) {
     for (const float bad : {kNan, kInfinity}) {
-      std::vector<float> logits{1, 0, bad, 0};
-      std::vector<std::int32_t> labels{0, 1};
-      Score score;
-      HostStream stream;
-      softmax_cross_entropy(stream, {logits.data(), {2, 2}, Type::f32},
-                            {labels.data(), {2}, Type::i32}, 0, {}, &score, nullptr, smoothing);
+      const Score score = Outcome<float>({{1, 0, bad, 0}, {0, 1}, 0, smoothing}).score;
       EXPECT_EQ(score.diverged, 1) << bad;
       EXPECT_EQ(score.samples, 2);
       EXPECT_TRUE(std::isnan(score.loss()));

@@ -9,7 +9,7 @@
 
 #include "net/clip.h"
 #include "tests/support/error_of.h"
-#include "tests/support/update.h"
+#include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {
 namespace {
@@ -19,18 +19,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity(),
 
 /// Two parameters and a statistic; 5000 elements, so that they are several rows.
 Layout some_layout() {
-  Layout layout;
-  for (const auto& [name, count, follow] :
-       {std::tuple{"a", 4000, 0.0f}, std::tuple{"b", 900, 0.0f}, std::tuple{"mean", 64, 0.1f}}) {
-    Parameter parameter;
-    parameter.name = name;
-    parameter.shape = {count};
-    parameter.range = {layout.count, count};
-    parameter.follow = follow;
-    layout.parameters.push_back(parameter);
-    layout.count += Layout::aligned(count);
-  }
-  return layout;
+  return lay_out({{"a", {4000}}, {"b", {900}}, {"mean", {64}, 0, /*follow=*/0.1f}});
 }
 
 /// A scaler and what it judges.
@@ -172,7 +161,6 @@ TEST_F(Scaling, ClippingIsIndependentOfTheScale) {
 }
 
 TEST_F(Scaling, NothingMovesInASkippedStep) {
-  const auto count = static_cast<std::size_t>(layout_.count);
   for (const OptimizerEntry& entry : optimizers()) {
     SCOPED_TRACE(entry.name);
     OptimizerOptions options;
@@ -180,26 +168,19 @@ TEST_F(Scaling, NothingMovesInASkippedStep) {
       if (option.name == "momentum") options["momentum"] = 0.9f;
     }
     const auto optimizer = make_optimizer(entry.name, options);
-    const std::vector<float> before(count, 0.5f), decay = decays(layout_, 0.1f);
-    std::vector<float> parameters = before, average = before, gradients(count, kNan);
-    std::vector<std::vector<float>> slots(optimizer->slots().size(), before);
-    TrainingState state;
-    state.parameters = parameters.data();
-    state.average = average.data();
-    for (auto& slot : slots) state.slots.push_back(slot.data());
-    state.gradients = gradients.data();
-    state.decays = decay.data();
-    LayerScratch scratch;
-    state.scratch = &scratch;
+    Arenas before(layout_, *optimizer, 0.1f);
+    before.fill(layout_);
+    std::fill(before.gradients.begin(), before.gradients.end(), kNan);
+    Arenas after = before;
     UpdateRates now{.rate = 0.1f, .average_decay = 0.5f, .corrections = optimizer->corrections(0)};
     now.skip = 1;
-    update(*stream_, layout_, {0, layout_.count}, *optimizer, state, &now);
-    EXPECT_EQ(parameters, before);
-    EXPECT_EQ(average, before);
-    for (const auto& slot : slots) EXPECT_EQ(slot, before);
+    after.step(layout_, *optimizer, now);
+    EXPECT_EQ(after.parameters, before.parameters);
+    EXPECT_EQ(after.average, before.average);
+    EXPECT_EQ(after.slots, before.slots);
     now.skip = 0;
-    update(*stream_, layout_, {0, layout_.count}, *optimizer, state, &now);
-    EXPECT_NE(parameters, before);
+    after.step(layout_, *optimizer, now);
+    EXPECT_NE(after.parameters, before.parameters);
   }
 }
 

@@ -5,10 +5,11 @@
 #include <sys/resource.h>
 #include <zlib.h>
 
-#include <set>
 #include <span>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/idx.h"
 
 namespace lockstep {
 namespace {
@@ -25,27 +26,12 @@ std::uint8_t label_of(int part, std::int64_t image) {
   return static_cast<std::uint8_t>((part * 3 + image * 7) % 10);
 }
 
-std::string big_endian(std::initializer_list<std::uint32_t> numbers) {
-  std::string bytes;
-  for (const std::uint32_t number : numbers) {
-    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift);
-  }
-  return bytes;
-}
-
 /// File number `file` of kFiles, whole.
 std::string content_of(int file) {
   const int part = file / 2;
   const std::int64_t count = part == 0 ? kTrain : kTest;
-  const auto number = static_cast<std::uint32_t>(count);
-  std::string bytes =
-      file % 2 == 0 ? big_endian({2051, number, 28, 28}) : big_endian({2049, number});
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (file % 2 == 1) bytes += static_cast<char>(label_of(part, i));
-    for (std::int64_t p = 0; file % 2 == 0 && p < kDigitPixels; ++p)
-      bytes += static_cast<char>(pixel_of(part, i, p));
-  }
-  return bytes;
+  if (file % 2 == 1) return idx_labels(count, [&](std::int64_t i) { return label_of(part, i); });
+  return idx_images(count, [&](std::int64_t i, std::int64_t p) { return pixel_of(part, i, p); });
 }
 
 class Mnist : public ::testing::Test {
@@ -53,9 +39,8 @@ class Mnist : public ::testing::Test {
   Mnist() {
     for (int file = 0; file < 4; ++file) write(kFiles[file], content_of(file));
   }
-  void write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(root_ / name, std::ios::binary) << bytes;
-  }
+  void write(const std::string& name, const std::string& bytes) const { put(root_ / name, bytes); }
+  OpenedData open() const { return open_mnist({root_.path(), 0}); }
   /// Instead of the file as it is.
   void compress(const std::string& name, const std::string& bytes) const {
     fs::remove(root_ / name);
@@ -64,11 +49,10 @@ class Mnist : public ::testing::Test {
     gzclose(file);
   }
   /// The error when opening has all of `parts`, is one line and names the advice.
-  void expect_refused(const std::vector<std::string>& parts) const {
-    const std::string text = error_of([&] { open_mnist({root_.path(), 0}); });
-    for (const std::string& part : parts)
-      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
-    EXPECT_NE(text.find("scripts/get_data.sh mnist "), std::string::npos) << text;
+  void expect_refused(std::vector<std::string_view> parts) const {
+    const std::string text = error_of([&] { open(); });
+    parts.push_back("scripts/get_data.sh mnist ");
+    EXPECT_TRUE(mentions(text, parts));
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
 
@@ -76,7 +60,7 @@ class Mnist : public ::testing::Test {
 };
 
 TEST_F(Mnist, ReadsEveryImageInOrder) {
-  const OpenedData pair = open_mnist({root_.path(), 0});
+  const OpenedData pair = open();
   EXPECT_EQ(pair.class_names,
             (std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}));
   EXPECT_EQ(pair.train->describe(),
@@ -102,20 +86,20 @@ TEST_F(Mnist, ReadsEveryImageInOrder) {
 }
 
 TEST_F(Mnist, CompressedOrNotIsTheSameData) {
-  const std::string plain = open_mnist({root_.path(), 0}).identity;
+  const std::string plain = open().identity;
   for (int file = 0; file < 4; ++file) {
     EXPECT_NE(plain.find(fmt::format("{} = crc32c ", kFiles[file])), std::string::npos) << plain;
     compress(kFiles[file], content_of(file));
-    EXPECT_EQ(open_mnist({root_.path(), 0}).identity, plain);
+    EXPECT_EQ(open().identity, plain);
   }
   std::string other = content_of(0);
   other.back() ^= 1;
   compress(kFiles[0], other);
-  EXPECT_NE(open_mnist({root_.path(), 0}).identity, plain);
+  EXPECT_NE(open().identity, plain);
 }
 
 TEST_F(Mnist, NamesWhatIsMissing) {
-  EXPECT_NE(error_of([] { open_mnist({"", 0}); }).find("--data DIR"), std::string::npos);
+  expect_error({"--data DIR"}, [] { open_mnist({"", 0}); });
   for (const char* file : kFiles) {
     fs::remove(root_ / file);
     expect_refused({"cannot open", file, "No such file"});
@@ -136,14 +120,14 @@ TEST_F(Mnist, DoesNotInflateMoreThanTheLabels) {
   for (const int number : {0, 1}) {
     const std::string name = kFiles[number];
     const std::string header =
-        number == 0 ? big_endian({2051, 1 << 20, 28, 28}) : big_endian({2049, (1 << 26) + 1});
+        number == 0 ? idx_header({2051, 1 << 20, 28, 28}) : idx_header({2049, (1 << 26) + 1});
     fs::remove(root_ / name);
     const gzFile file = gzopen((root_ / (name + ".gz")).c_str(), "wb1");
     gzwrite(file, header.data(), static_cast<unsigned>(header.size()));
     for (int i = 0; i < 128; ++i) gzwrite(file, part.data(), static_cast<unsigned>(part.size()));
     gzclose(file);
-    expect_refused(number == 0 ? std::vector<std::string>{"1048576 images", "12 labels"}
-                               : std::vector<std::string>{name, "67108865", "limit"});
+    number == 0 ? expect_refused({"1048576 images", "12 labels"})
+                : expect_refused({name, "67108865", "limit"});
   }
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 << 10) << "KiB";
@@ -158,14 +142,13 @@ TEST_F(Mnist, NamesAFileOfAnotherKind) {
 }
 
 TEST_F(Mnist, NamesAnotherShape) {
-  std::string bytes = content_of(2);
-  bytes[11] = 32;
-  write(kFiles[2], bytes);
-  expect_refused({kFiles[2], "32 rows, not 28"});
-  bytes = content_of(2);
-  bytes[15] = 27;
-  write(kFiles[2], bytes);
-  expect_refused({kFiles[2], "27 columns, not 28"});
+  for (const auto& [place, extent, words] :
+       {std::tuple{11, 32, "32 rows, not 28"}, {15, 27, "27 columns, not 28"}}) {
+    std::string bytes = content_of(2);
+    bytes[place] = static_cast<char>(extent);
+    write(kFiles[2], bytes);
+    expect_refused({kFiles[2], words});
+  }
 }
 
 TEST_F(Mnist, ComparesSizesWithTheHeader) {
@@ -175,16 +158,13 @@ TEST_F(Mnist, ComparesSizesWithTheHeader) {
       write(kFiles[file], whole.substr(0, length));
       expect_refused({kFiles[file], fmt::format("{} bytes", length), "truncated"});
     }
-    write(kFiles[file], whole + "x");
-    expect_refused({kFiles[file], "continues after"});
-    std::string none = whole;
-    none.replace(4, 4, 4, '\0');
-    write(kFiles[file], none);
-    expect_refused({kFiles[file], "no samples"});
-    std::string many = whole;
-    many.replace(4, 4, 4, '\xff');  // 4 TiB of images
-    write(kFiles[file], many);
-    expect_refused({kFiles[file], "4294967295"});
+    const auto with_count = [&](char byte) { return std::string(whole).replace(4, 4, 4, byte); };
+    for (const auto& [bytes, words] : {std::pair{whole + "x", "continues after"},
+                                       {with_count('\0'), "no samples"},
+                                       {with_count('\xff'), "4294967295"}}) {  // 4 TiB of images
+      write(kFiles[file], bytes);
+      expect_refused({kFiles[file], words});
+    }
     write(kFiles[file], whole);
   }
 }
@@ -196,8 +176,9 @@ TEST_F(Mnist, ComparesTheNumbersOfImagesAndLabels) {
 
 /// The same files under the names and in the folders of other programs.
 TEST_F(Mnist, ReadsOtherNamesAndPlaces) {
-  const std::string identity = open_mnist({root_.path(), 0}).identity;
-  const auto expect_read = [&](const std::string& place, const auto& name_of) {
+  const std::string identity = open().identity;
+  using Rename = std::function<std::string(std::string)>;
+  const auto expect_read = [&](const std::string& place, const Rename& name_of) {
     const TemporaryDirectory other;
     for (int file = 0; file < 4; ++file) {
       const fs::path path = other.path() / place / name_of(kFiles[file]);
@@ -206,32 +187,31 @@ TEST_F(Mnist, ReadsOtherNamesAndPlaces) {
     }
     EXPECT_EQ(open_mnist({other.path(), 0}).identity, identity) << place << name_of("train");
   };
-  const auto same = [](const std::string& name) { return name; };
+  const Rename same = [](std::string name) { return name; },
+               dotted = [](std::string name) { return name.replace(name.find("-idx"), 1, "."); };
   for (const char* place : {"", "raw", "MNIST/raw", "FashionMNIST/raw", "KMNIST/raw", "gzip"})
     expect_read(place, same);
-  expect_read("", [](std::string name) { return name.replace(name.find("-idx"), 1, "."); });
-  expect_read("raw", [](std::string name) { return name.replace(name.find("-idx"), 1, "."); });
+  for (const char* place : {"", "raw"}) expect_read(place, dotted);
   expect_read("", [](std::string name) {
     return name.starts_with("t10k") ? name.replace(0, 4, "test") : name;
   });
   expect_read("", [](const std::string& name) { return name + "/" + name; });
-  expect_read("", [](std::string name) {  // an unzipped archive has both
-    return name.starts_with("train") ? name.replace(name.find("-idx"), 1, ".") : name + "/" + name;
+  expect_read("", [&](std::string name) {  // an unzipped archive has both
+    return name.starts_with("train") ? dotted(name) : name + "/" + name;
   });
 }
 
 TEST_F(Mnist, NamesTheDataSetsOfAFolder) {
+  const fs::path both = root_ / "both";
   for (const char* place : {"MNIST/raw", "FashionMNIST/raw"}) {
-    fs::create_directories(root_.path() / "both" / place);
-    for (int file = 0; file < 4; ++file)
-      put(root_.path() / "both" / place / kFiles[file], content_of(file));
+    fs::create_directories(both / place);
+    for (int file = 0; file < 4; ++file) put(both / place / kFiles[file], content_of(file));
   }
-  const fs::path both = root_.path() / "both";
-  EXPECT_TRUE(mentions(
-      error_of([&] {
+  expect_error(
+      {"several", "--data", (both / "MNIST/raw").c_str(), (both / "FashionMNIST/raw").c_str()},
+      [&] {
         open_mnist({both, 0});
-      }),
-      {"several", "--data", (both / "MNIST/raw").c_str(), (both / "FashionMNIST/raw").c_str()}));
+      });
   EXPECT_EQ(open_mnist({both / "MNIST", 0}).train->size(), kTrain);
   EXPECT_EQ(open_mnist({both / "FashionMNIST/raw/", 0}).train->size(), kTrain);
 }
@@ -240,16 +220,12 @@ class Emnist : public Mnist {
  protected:
   /// Images with labels from `first` on, `classes` of them, under EMNIST's names.
   void write_split(const std::string& split, int first, int classes) const {
-    for (const bool train : {true, false}) {
-      const auto count = static_cast<std::uint32_t>(classes);
-      std::string images = big_endian({2051, count, 28, 28}), labels = big_endian({2049, count});
-      for (int i = 0; i < classes; ++i) {
-        labels += static_cast<char>(first + i);
-        for (int p = 0; p < kDigitPixels; ++p) images += static_cast<char>(pixel_of(0, i, p));
-      }
-      const std::string begin = fmt::format("emnist-{}-{}-", split, train ? "train" : "test");
-      put(folder_ / (begin + "images-idx3-ubyte"), images);
-      put(folder_ / (begin + "labels-idx1-ubyte"), labels);
+    for (const char* part : {"train", "test"}) {
+      const std::string begin = fmt::format("emnist-{}-{}-", split, part);
+      put(folder_ / (begin + "images-idx3-ubyte"),
+          idx_images(classes, [](std::int64_t i, std::int64_t p) { return pixel_of(0, i, p); }));
+      put(folder_ / (begin + "labels-idx1-ubyte"),
+          idx_labels(classes, [&](std::int64_t i) { return first + i; }));
     }
   }
   TemporaryDirectory folder_;
@@ -275,39 +251,31 @@ TEST_F(Emnist, AsksWhichSplit) {
   write_split("letters", 1, 26);
   write_split("byclass", 0, 62);
   const std::string letters = folder_ / "emnist-letters", all = folder_ / "emnist-byclass";
-  EXPECT_TRUE(mentions(error_of([&] {
-                         open_mnist({folder_.path(), 0});
-                       }),
-                       {"several", "--data", letters, all}));
+  expect_error({"several", "--data", letters, all}, [&] { open_mnist({folder_.path(), 0}); });
   EXPECT_EQ(open_mnist({letters, 0}).train->classes(), 26);
   EXPECT_EQ(open_mnist({all, 0}).train->classes(), 62);
-  fs::remove(folder_ / "emnist-letters-train-images-idx3-ubyte");
-  EXPECT_TRUE(mentions(error_of([&] {
-                         open_mnist({letters, 0});
-                       }),
-                       {"cannot open", "emnist-letters-train-images-idx3-ubyte"}));
+  const char* const gone = "emnist-letters-train-images-idx3-ubyte";
+  fs::remove(folder_ / gone);
+  expect_error({"cannot open", gone}, [&] { open_mnist({letters, 0}); });
 }
 
 /// Labels above 9 under MNIST's names are those of another data set, not damage.
 TEST_F(Mnist, LabelsAboveNineAreMoreClasses) {
   const auto label = [&](int first, int last) {
-    const auto count = static_cast<std::uint32_t>(last - first + 1);
-    std::string images = big_endian({2051, count, 28, 28}), labels = big_endian({2049, count});
-    images.resize(16 + count * kDigitPixels, '\7');
-    for (int i = first; i <= last; ++i) labels += static_cast<char>(i);
-    write(kFiles[0], images);
-    write(kFiles[1], labels);
+    const int count = last - first + 1;
+    write(kFiles[0], idx_images(count, [](std::int64_t, std::int64_t) { return 7; }));
+    write(kFiles[1], idx_labels(count, [&](std::int64_t i) { return first + i; }));
   };
   label(0, 46);
-  OpenedData pair = open_mnist({root_.path(), 0});
+  OpenedData pair = open();
   EXPECT_EQ(pair.train->classes(), 47);
   EXPECT_EQ(pair.notes.size(), 1u);
   label(1, 26);  // the test images have the label 0
-  EXPECT_EQ(open_mnist({root_.path(), 0}).train->classes(), 27);
+  EXPECT_EQ(open().train->classes(), 27);
   std::string labels = content_of(3);
   for (char& byte : std::span(labels).subspan(8)) byte += 1;
   write(kFiles[3], labels);
-  pair = open_mnist({root_.path(), 0});
+  pair = open();
   EXPECT_EQ(pair.train->classes(), 26);
   EXPECT_EQ(pair.train->label(25), 25);
   EXPECT_EQ(pair.class_names.back(), "26");
@@ -333,7 +301,7 @@ TEST_F(Mnist, NoticesDamageInCompressedFiles) {
     expect_refused({name, "truncated or damaged ("});
   }
   write(name, whole);
-  EXPECT_NO_THROW(open_mnist({root_.path(), 0}));
+  EXPECT_NO_THROW(open());
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include "net/optimizer.h"
 #include "src/base/random.h"
+#include "tests/support/layouts.h"
+#include "tests/support/update.h"
 
 namespace lockstep {
 
@@ -21,7 +23,7 @@ class Arenas {
         average(parameters),
         slots(optimizer.slots().size(), parameters) {}
 
-  /// Random numbers in all parameters; zeros in mail and gaps.
+  /// Random numbers in all parameters; zeros in the step header and gaps.
   void fill(const Layout& layout) {
     Random random(1, Purpose::generate, 0, 0);
     std::vector<std::vector<float>*> all{&parameters, &gradients, &average};
@@ -41,6 +43,14 @@ class Arenas {
     state.scratch = &scratch_.scratch;
     return state;
   }
+  /// One step of all parameters. `shared`: the other ranks' part of the work.
+  void step(const Layout& layout, const Optimizer& optimizer, const UpdateRates& now,
+            SharedWork* shared = nullptr) {
+    HostStream stream;
+    TrainingState all = state();
+    all.shared = shared;
+    update(stream, layout, {0, layout.count}, optimizer, all, &now);
+  }
   bool operator==(const Arenas&) const = default;
 
  private:
@@ -56,32 +66,18 @@ class Arenas {
   std::vector<std::vector<float>> slots;
 };
 
-inline Layout one_parameter(Shape shape, float l2) {
-  Layout layout;
-  layout.parameters.push_back({"one/weights", shape, {}, l2, {layout.count, shape.count()}, 0});
-  layout.count += Layout::aligned(shape.count());
-  layout.layers.push_back({Layout::kHeader, layout.count - Layout::kHeader});
-  return layout;
+inline Layout one_parameter(Shape shape, float l2 = 0) {
+  return lay_out({{"one/weights", shape, l2}});
 }
 
-/// Those of a step at which the rate is `rate`.
+/// The rates of a step at which the learning rate is `rate`.
 inline UpdateRates rates_of(const Optimizer& optimizer, std::int64_t step, double rate = 0.02) {
   return {static_cast<float>(rate), 0.9f, optimizer.corrections(step)};
 }
 
 /// Two weights (one with its own l2) around a bias, with gaps, as Model lays them out.
 inline Layout small_layout() {
-  Layout layout;
-  const auto add = [&](const char* name, Shape shape, float l2) {
-    layout.parameters.push_back({name, shape, {}, l2, {layout.count, shape.count()}, 0});
-    layout.count += Layout::aligned(shape.count());
-    layout.layers.push_back({layout.parameters.back().range.begin,
-                             layout.count - layout.parameters.back().range.begin});
-  };
-  add("two/weights", {3, 70001}, 0.5f);
-  add("two/biases", {3}, 0);
-  add("one/weights", {5, 5}, 0);
-  return layout;
+  return lay_out({{"two/weights", {3, 70001}, 0.5f}, {"two/biases", {3}}, {"one/weights", {5, 5}}});
 }
 
 }  // namespace lockstep

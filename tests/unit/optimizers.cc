@@ -8,24 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "net/optimizer.h"
-#include "tests/support/error_of.h"
-#include "tests/support/update.h"
+#include "tests/support/expect_error.h"
+#include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {
 namespace {
 
 using nlohmann::json;
-
-/// Weights of 12 numbers and a bias.
-Layout two_parameters(Shape weights) {
-  Layout layout;
-  for (const auto& [name, shape] : {std::pair("one/weights", weights), {"one/biases", {3}}}) {
-    layout.parameters.push_back({name, shape, {}, 0, {layout.count, shape.count()}, 0});
-    layout.count += Layout::aligned(shape.count());
-  }
-  return layout;
-}
 
 TEST(OptimizerFigures, MatchPyTorchAndKeras) {
   std::ifstream file(SOURCE_DIR "/tests/data/optimizers.json");
@@ -39,16 +28,12 @@ TEST(OptimizerFigures, MatchPyTorchAndKeras) {
     OptimizerOptions options;
     for (const auto& [option, value] : row["options"].items()) options[option] = value;
     const json& shape = row["shape"];
-    const Layout layout = two_parameters(shape.size() == 2 ? Shape{shape[0], shape[1]}
-                                                           : Shape{shape[0], shape[1], shape[2]});
+    const Shape weights =
+        shape.size() == 2 ? Shape{shape[0], shape[1]} : Shape{shape[0], shape[1], shape[2]};
+    const Layout layout = lay_out({{"one/weights", weights}, {"one/biases", {3}}});
     const auto optimizer = make_optimizer(name, options);
     optimizer->plan(*device, layout);
-    std::vector<float> parameters(layout.count), gradients(parameters);
-    std::vector<std::vector<float>> slots(optimizer->slots().size(), parameters);
-    const std::vector<float> table = decays(layout, row["decay"]);
-    LayerScratch scratch;
-    TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data(), &scratch};
-    for (auto& slot : slots) state.slots.push_back(slot.data());
+    Arenas arenas(layout, *optimizer, row["decay"]);
     const auto place = [&](std::vector<float>& arena, std::size_t array, std::size_t i) -> float& {
       return arena[static_cast<std::size_t>(layout.parameters[array].range.begin) + i];
     };
@@ -57,19 +42,18 @@ TEST(OptimizerFigures, MatchPyTorchAndKeras) {
         for (std::size_t i = 0; i < arrays[array].size(); ++i)
           place(arena, array, i) = arrays[array][i];
     };
-    fill(parameters, figures["start"]);
+    fill(arenas.parameters, figures["start"]);
     const json& wanted = row["parameters"];
     ASSERT_GE(wanted.size(), 8u);
-    HostStream stream;
     for (std::size_t step = 0; step < wanted.size(); ++step) {
-      fill(gradients, figures["gradients"][step]);
-      const UpdateRates now{row["rates"][step], 0,
-                            optimizer->corrections(static_cast<std::int64_t>(step))};
-      update(stream, layout, {0, layout.count}, *optimizer, state, &now);
+      fill(arenas.gradients, figures["gradients"][step]);
+      const auto number = static_cast<std::int64_t>(step);
+      arenas.step(layout, *optimizer, rates_of(*optimizer, number, row["rates"][step]));
       for (std::size_t array = 0; array < wanted[step].size(); ++array) {
         for (std::size_t i = 0; i < wanted[step][array].size(); ++i) {
           const double figure = wanted[step][array][i];
-          ASSERT_NEAR(place(parameters, array, i), figure, 1e-6 * std::max(std::abs(figure), 0.1))
+          ASSERT_NEAR(place(arenas.parameters, array, i), figure,
+                      1e-6 * std::max(std::abs(figure), 0.1))
               << "step " << step << ", array " << array << ", element " << i;
         }
       }
@@ -92,12 +76,9 @@ TEST(Optimizers, NameTheirSlots) {
 }
 
 TEST(Optimizers, RefuseConflictingOptions) {
-  EXPECT_TRUE(mentions(error_of([] { make_optimizer("sdg", {}); }), {"\"sgd\""}));
-  EXPECT_TRUE(mentions(error_of([] {
-                         make_optimizer("sgd", {{"nesterov", 1.0f}});
-                       }),
-                       {"--momentum 0.9"}));
-  EXPECT_TRUE(mentions(error_of([] { make_optimizer("adam", {{"momentum", 0.9f}}); }), {"option"}));
+  expect_error({"\"sgd\""}, [] { make_optimizer("sdg", {}); });
+  expect_error({"--momentum 0.9"}, [] { make_optimizer("sgd", {{"nesterov", 1.0f}}); });
+  expect_error({"option"}, [] { make_optimizer("adam", {{"momentum", 0.9f}}); });
 }
 
 TEST(Optimizers, ShareOptionsOfTheSameName) {

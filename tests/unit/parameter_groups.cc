@@ -7,25 +7,20 @@
 #include <cmath>
 
 #include "net/clip.h"
-#include "net/optimizer.h"
-#include "tests/support/error_of.h"
-#include "tests/support/update.h"
+#include "tests/support/expect_error.h"
+#include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {
 namespace {
 
-/// Weights and biases of two layers, and a statistic.
-Layout four_parameters() {
-  Layout layout;
-  const auto add = [&](const char* name, Shape shape, float l2, float follow) {
-    layout.parameters.push_back({name, shape, {}, l2, {layout.count, shape.count()}, 0, follow});
-    layout.count += Layout::aligned(shape.count());
-  };
-  add("block/two/weights", {4, 5}, 0.5f, 0);
-  add("block/two/biases", {5}, 0, 0);
-  add("block/two/mean", {5}, 0, 0.25f);
-  add("one/weights", {3, 7}, 0, 0);
-  add("one/biases", {7}, 0, 0);
+/// Weights and biases of two layers, and a statistic, after `groups` were applied.
+Layout grouped(const std::vector<ParameterGroup>& groups) {
+  Layout layout = lay_out({{"block/two/weights", {4, 5}, 0.5f},
+                           {"block/two/biases", {5}},
+                           {"block/two/mean", {5}, 0, /*follow=*/0.25f},
+                           {"one/weights", {3, 7}},
+                           {"one/biases", {7}}});
+  if (!groups.empty()) apply_groups(groups, layout);
   return layout;
 }
 
@@ -35,31 +30,20 @@ const Parameter& named(const Layout& layout, std::string_view name) {
   throw std::logic_error("no such parameter");
 }
 
-/// The state after `kSteps` steps with momentum: parameters, then the momentum.
-struct Outcome {
-  explicit Outcome(const Layout& layout, float rate = 0.5f)
-      : parameters(layout.count, 2.0f), momentum(parameters.size()) {
-    const auto sgd = make_optimizer("sgd", {{"momentum", 0.5f}});
-    const std::vector<float> table = decays(layout, 0.125f);
-    std::vector<float> gradients(parameters.size(), 1.0f), average = parameters;
-    const TrainingState state{
-        parameters.data(), {momentum.data()}, average.data(), gradients.data(), table.data()};
-    HostStream stream;
-    for (int step = 0; step < 3; ++step) {
-      const UpdateRates now{rate, 0.5f};
-      update(stream, layout, {0, layout.count}, *sgd, state, &now);
-    }
-  }
-  float of(const std::vector<float>& arena, const Parameter& parameter) const {
-    return arena[parameter.range.begin];
-  }
-  std::vector<float> parameters, momentum;
-};
+/// The arenas after three steps with momentum.
+Arenas stepped(const Layout& layout, float rate = 0.5f) {
+  const auto sgd = make_optimizer("sgd", {{"momentum", 0.5f}});
+  Arenas arenas(layout, *sgd, 0.125f);
+  for (auto* arena : {&arenas.parameters, &arenas.average})
+    std::fill(arena->begin(), arena->end(), 2.0f);
+  std::fill(arenas.gradients.begin(), arenas.gradients.end(), 1.0f);
+  for (int step = 0; step < 3; ++step) arenas.step(layout, *sgd, {rate, 0.5f});
+  return arenas;
+}
 
 TEST(ParameterGroups, TheFirstMatchCounts) {
-  Layout layout = four_parameters();
-  const ParameterGroup groups[] = {{"*/biases", 0.25f, 0.0f}, {"block/*", 0.5f, 0.75f}};
-  apply_groups(groups, layout);
+  const std::vector<ParameterGroup> groups{{"*/biases", 0.25f, 0.0f}, {"block/*", 0.5f, 0.75f}};
+  const Layout layout = grouped(groups);
   EXPECT_EQ(named(layout, "block/two/biases").rate, 0.25f);
   EXPECT_EQ(named(layout, "block/two/weights").rate, 0.5f);
   EXPECT_EQ(named(layout, "block/two/mean").rate, 1) << "a statistic has no rate";
@@ -72,66 +56,56 @@ TEST(ParameterGroups, TheFirstMatchCounts) {
 }
 
 TEST(ParameterGroups, TheRateIsAFactor) {
-  Layout layout = four_parameters();
-  const Outcome whole(layout), quarter(layout, 0.125f);
-  const ParameterGroup groups[] = {{"one/*", 0.25f, {}}};
-  apply_groups(groups, layout);
-  const Outcome outcome(layout);
+  const Arenas whole = stepped(grouped({})), quarter = stepped(grouped({}), 0.125f);
+  const Layout layout = grouped({{"one/*", 0.25f, {}}});
+  const Arenas is = stepped(layout);
   for (const Parameter& parameter : layout.parameters) {
-    const Outcome& wanted = parameter.name.starts_with("one/") ? quarter : whole;
-    EXPECT_EQ(outcome.of(outcome.parameters, parameter), wanted.of(wanted.parameters, parameter))
-        << parameter.name;
+    const std::int64_t first = parameter.range.begin;
+    const Arenas& wanted = parameter.name.starts_with("one/") ? quarter : whole;
+    EXPECT_EQ(is.parameters[first], wanted.parameters[first]) << parameter.name;
   }
 }
 
 TEST(ParameterGroups, EpochsSetTheirOwnSchedule) {
-  Layout layout = four_parameters();
-  const ParameterGroup groups[] = {
-      {"one/weights", 1, {}, 3}, {"one/biases", 0.5f, {}, 1.5}, {"block/two/biases", 1, {}, 3}};
-  apply_groups(groups, layout);
+  const Layout layout = grouped(
+      {{"one/weights", 1, {}, 3}, {"one/biases", 0.5f, {}, 1.5}, {"block/two/biases", 1, {}, 3}});
   EXPECT_EQ(layout.epochs, (std::vector<double>{3, 1.5})) << "in the order of the arena";
-  std::vector<float> parameters(layout.count), gradients(parameters);
-  std::fill(gradients.begin(), gradients.end(), 1.0f);
-  const std::vector<float> table = decays(layout, 0);
-  const TrainingState state{parameters.data(), {}, nullptr, gradients.data(), table.data()};
-  const UpdateRates now{.rate = 0.5f, .shares = {1, 0.25f, 0.125f, 1}};
-  HostStream stream;
-  update(stream, layout, {0, layout.count}, *make_optimizer("sgd", {}), state, &now);
-  const auto moved = [&](const char* name) { return -parameters[named(layout, name).range.begin]; };
+  const auto sgd = make_optimizer("sgd", {});
+  Arenas arenas(layout, *sgd);
+  std::fill(arenas.gradients.begin(), arenas.gradients.end(), 1.0f);
+  arenas.step(layout, *sgd, {.rate = 0.5f, .shares = {1, 0.25f, 0.125f, 1}});
+  const auto moved = [&](const char* name) {
+    return -arenas.parameters[named(layout, name).range.begin];
+  };
   EXPECT_EQ(moved("block/two/weights"), 0.5f);
   EXPECT_EQ(moved("block/two/biases"), 0.125f);
   EXPECT_EQ(moved("one/weights"), 0.125f);
   EXPECT_EQ(moved("one/biases"), 0.5f * 0.5f * 0.125f);
-  const ParameterGroup four[] = {{"one/weights", 1, {}, 1},
-                                 {"one/biases", 1, {}, 2},
-                                 {"*weights", 1, {}, 3},
-                                 {"*biases", 1, {}, 4}};
-  Layout fresh = four_parameters();
-  EXPECT_TRUE(mentions(error_of([&] { apply_groups(four, fresh); }), {"--group", "3", "epochs"}));
+  expect_error({"--group", "3", "epochs"}, [] {
+    grouped({{"one/weights", 1, {}, 1},
+             {"one/biases", 1, {}, 2},
+             {"*weights", 1, {}, 3},
+             {"*biases", 1, {}, 4}});
+  });
 }
 
 TEST(ParameterGroups, WithoutARateNothingMoves) {
-  Layout layout = four_parameters();
-  const Outcome whole(layout);
-  const ParameterGroup groups[] = {{"*/weights", 0, 3.0f}};
-  apply_groups(groups, layout);
-  const Outcome outcome(layout);
+  const Arenas whole = stepped(grouped({}));
+  const Layout layout = grouped({{"*/weights", 0, 3.0f}});
+  const Arenas is = stepped(layout);
   for (const Parameter& parameter : layout.parameters) {
+    const std::int64_t first = parameter.range.begin;
     const bool frozen = parameter.name.ends_with("/weights");
-    EXPECT_EQ(outcome.of(outcome.parameters, parameter),
-              frozen ? 2 : whole.of(whole.parameters, parameter))
-        << parameter.name;
+    EXPECT_EQ(is.parameters[first], frozen ? 2 : whole.parameters[first]) << parameter.name;
     if (!frozen) continue;
-    EXPECT_EQ(outcome.of(outcome.momentum, parameter), 0) << parameter.name;
+    EXPECT_EQ(is.slots[0][first], 0) << parameter.name;
     EXPECT_EQ(decay_of(parameter, 8), 0) << "it is no part of the penalty";
   }
 }
 
 TEST(ParameterGroups, FrozenParametersDoNotCountInClipping) {
-  Layout layout = four_parameters();
+  const Layout layout = grouped({{"*weights", 0, {}}});
   const auto device = make_cpu_device(1);
-  const ParameterGroup groups[] = {{"*weights", 0, {}}};
-  apply_groups(groups, layout);
   std::vector<float> gradients(layout.count, 1.0f);
   HostStream stream;
   UpdateRates now;
@@ -140,15 +114,14 @@ TEST(ParameterGroups, FrozenParametersDoNotCountInClipping) {
 }
 
 TEST(ParameterGroups, RefusesGroupsWithoutParameters) {
-  const auto refusal = [](std::initializer_list<ParameterGroup> groups) {
-    Layout layout = four_parameters();
-    return error_of([&] { apply_groups(std::vector<ParameterGroup>(groups), layout); });
-  };
-  EXPECT_TRUE(mentions(refusal({{"two*", 0, {}}}), {"--group two*", "one/biases", "one/weights",
-                                                    "block/two/biases", "block/two/weights"}));
-  EXPECT_NE(refusal({{"*/mean", 0, {}}}), "") << "a statistic";
-  EXPECT_TRUE(
-      mentions(refusal({{"*/weights", 0, {}}, {"one/weights", 1, {}}}), {"--group one/weights"}));
+  expect_error(
+      {"--group two*", "one/biases", "one/weights", "block/two/biases", "block/two/weights"}, [] {
+        grouped({{"two*", 0, {}}});
+      });
+  expect_error({"--group */mean"}, [] { grouped({{"*/mean", 0, {}}}); });  // a statistic
+  expect_error({"--group one/weights"}, [] {
+    grouped({{"*/weights", 0, {}}, {"one/weights", 1, {}}});
+  });
 }
 
 }  // namespace

@@ -1,20 +1,24 @@
 // update() around an optimizer: parameters only, decay of weights only, the average, parts of a
 // range, any number of threads. And clipping and the penalty.
-#include "tests/support/update.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "net/clip.h"
 #include "net/optimizer.h"
-#include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
 #include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {
 namespace {
 
 constexpr float kDecay = 0.25f;
+
+double squares(const std::vector<float>& values, Range range) {
+  double sum = 0;
+  for (std::int64_t i = range.begin; i < range.end(); ++i) sum += std::pow(values[i], 2);
+  return sum;
+}
 
 TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   const Layout layout = small_layout();
@@ -23,9 +27,7 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   before.fill(layout);
   for (std::size_t i = 0; i < Layout::kHeader; ++i) before.gradients[i] = 1;  // the mail
   Arenas after = before;
-  HostStream stream;
-  const UpdateRates now = rates_of(*sgd, 0, 0.1);
-  update(stream, layout, {0, layout.count}, *sgd, after.state(), &now);
+  after.step(layout, *sgd, rates_of(*sgd, 0, 0.1));
   std::vector<bool> touched(layout.count);
   for (const Parameter& parameter : layout.parameters) {
     const double decay = parameter.l2 + (parameter.shape.rank() > 1 ? 0.25 : 0);
@@ -43,9 +45,8 @@ TEST(Update, StepsEveryParameterWithItsOwnDecayAndMovesItsAverage) {
   }
   for (std::size_t i = 0; i < touched.size(); ++i) {
     if (touched[i]) continue;
-    EXPECT_EQ(after.parameters[i], 0) << "mail or gap at " << i;
-    EXPECT_EQ(after.slots[0][i], 0) << "mail or gap at " << i;
-    EXPECT_EQ(after.average[i], 0) << "mail or gap at " << i;
+    for (const auto* arena : {&after.parameters, &after.slots[0], &after.average})
+      EXPECT_EQ((*arena)[i], 0) << "mail or gap at " << i;
   }
   EXPECT_EQ(after.gradients, before.gradients);
 }
@@ -63,10 +64,9 @@ TEST(Update, IsBitwiseIdenticalInPartsAndOnThreads) {
     update(three, layout, {0, layout.count}, *optimizer, threads.state(), &now);
     EXPECT_TRUE(whole == threads) << entry.name;
     if (optimizer->layerwise()) {
-      EXPECT_TRUE(mentions(error_of([&] {
-                             update(one, layout, {0, 48}, *optimizer, parts.state(), &now);
-                           }),
-                           {"parameter"}));
+      expect_error({"parameter"}, [&] {
+        update(one, layout, {0, 48}, *optimizer, parts.state(), &now);
+      });
       continue;
     }
     // Parts that begin and end within a parameter too.
@@ -89,7 +89,7 @@ TEST(Update, NeedsNoAverage) {
   state.average = nullptr;
   HostStream stream;
   const UpdateRates now = rates_of(*sgd, 0);
-  update(stream, layout, {0, layout.count}, *sgd, with.state(), &now);
+  with.step(layout, *sgd, now);
   update(stream, layout, {0, layout.count}, *sgd, state, &now);
   EXPECT_EQ(without.average, before.average);
   EXPECT_NE(without.parameters, before.parameters);
@@ -97,21 +97,17 @@ TEST(Update, NeedsNoAverage) {
 }
 
 TEST(Clip, ScalesAllGradientsDownToTheirLimitTogether) {
-  Layout layout = small_layout();
-  layout.parameters.push_back({"norm/mean", {4}, {}, 0, {layout.count, 4}, 0, 0.1f});
-  layout.count += Layout::aligned(4);
-  layout.layers.back().count += Layout::aligned(4);
+  const Layout layout = lay_out({{"two/weights", {3, 70001}, 0.5f},
+                                 {"two/biases", {3}},
+                                 {"norm/mean", {4}, 0, /*follow=*/0.1f}});
   const auto device = make_cpu_device(1);
   const auto sgd = make_optimizer("sgd", {});
   Arenas before(layout, *sgd);
   before.fill(layout);
-  double squares = 0;
-  for (std::size_t p = 0; p + 1 < layout.parameters.size(); ++p) {
-    const Range range = layout.parameters[p].range;
-    for (std::int64_t i = range.begin; i < range.end(); ++i)
-      squares += std::pow(before.gradients[i], 2);
-  }
-  const double norm = std::sqrt(squares);
+  double trained = 0;
+  for (const Parameter& parameter : layout.parameters)
+    if (parameter.trained()) trained += squares(before.gradients, parameter.range);
+  const double norm = std::sqrt(trained);
   HostStream one, three(3);
   for (const double limit : {norm / 4, norm * 1.001}) {
     const GradientClip clip(*device, layout, static_cast<float>(limit));
@@ -121,7 +117,7 @@ TEST(Clip, ScalesAllGradientsDownToTheirLimitTogether) {
     EXPECT_EQ(now.scale, same.scale) << "on several threads";
     EXPECT_NEAR(now.scale, limit < norm ? 0.25 : 1, 1e-6);
     Arenas after = before;
-    update(one, layout, {0, layout.count}, *sgd, after.state(), &now);
+    after.step(layout, *sgd, now);
     const auto i = static_cast<std::size_t>(layout.parameters[0].range.begin);
     EXPECT_NEAR(after.parameters[i],
                 before.parameters[i] - now.scale * before.gradients[i] - 0.5 * before.parameters[i],
@@ -153,35 +149,25 @@ TEST(Penalty, IsHalfTheSquaresTimesTheDecay) {
   const Layout layout = small_layout();
   Arenas arenas(layout, *make_optimizer("sgd", {}));
   arenas.fill(layout);
-  const auto squares = [&](int index) {
-    const Range range = layout.parameters[index].range;
-    double sum = 0;
-    for (std::int64_t i = range.begin; i < range.end(); ++i) {
-      const double value = arenas.parameters[i];
-      sum += value * value;
-    }
-    return sum;
+  const auto squares_of = [&](int index) {
+    return squares(arenas.parameters, layout.parameters[index].range);
   };
   const auto expect_penalty = [&](float decay, double wanted) {
     const double is = penalty_of(layout, arenas.parameters.data(), decay);
     EXPECT_NEAR(is, wanted, 1e-12 * wanted) << "except the order of sums";
   };
-  expect_penalty(0, 0.25 * squares(0));
-  expect_penalty(0.25f, 0.375 * squares(0) + 0.125 * squares(2));
+  expect_penalty(0, 0.25 * squares_of(0));
+  expect_penalty(0.25f, 0.375 * squares_of(0) + 0.125 * squares_of(2));
 }
 
 TEST(Penalty, CoversArenasOfAnyLength) {
   for (const std::int64_t count : {16, 1008, 1024, 1040, 5008}) {
-    Layout layout;
-    layout.parameters.push_back({"weights", {count, 1}, {}, 0.5f, {Layout::kHeader, count}, 0});
-    layout.count = Layout::kHeader + count;
+    const Layout layout = lay_out({{"weights", {count, 1}, 0.5f}});
     std::vector<float> parameters(layout.count);
-    double squares = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < count; ++i)
       parameters[Layout::kHeader + i] = static_cast<float>(i);
-      squares += static_cast<double>(i) * static_cast<double>(i);
-    }
-    EXPECT_DOUBLE_EQ(penalty_of(layout, parameters.data(), 0), 0.25 * squares) << count;
+    const double wanted = 0.25 * squares(parameters, layout.parameters[0].range);
+    EXPECT_DOUBLE_EQ(penalty_of(layout, parameters.data(), 0), wanted) << count;
   }
 }
 
