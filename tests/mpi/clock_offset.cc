@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 
-#include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "tests/mpi/world.h"
 
@@ -16,9 +15,7 @@ TEST(ClockOffset, IsCorrectWithinItsError) {
   const Comm comm = world().comm().duplicate();
   for (const int ranks_of_a_host : {1, 2}) {
     const int host = comm.rank() / ranks_of_a_host;
-    MPI_Comm handle = MPI_COMM_NULL;
-    check(MPI_Comm_split(raw(comm), host, comm.rank(), &handle));
-    const Comm node(std::make_shared<const Communicator>(handle, /*owned=*/true));
+    const Comm node = group_of(comm, host);
     const std::int64_t behind = std::int64_t{host} * 7'000'000'000;
     const ClockOffset offset = clock_offset(comm, node, [&] {
       EXPECT_TRUE(world().flight_recorder().mine().read().waiting) << "for the watchdog";

@@ -4,24 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "net/description/layer_kinds.h"
 #include "net/layers.h"
 #include "src/base/crc32c.h"
 #include "src/base/table.h"
-#include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
 
 std::string text_of(const std::string& file) {
-  std::ifstream in(std::filesystem::path(SOURCE_DIR) / file);
-  return {std::istreambuf_iterator<char>(in), {}};
+  return contents(std::filesystem::path(SOURCE_DIR) / file);
 }
+
+ModelEntry mine(const std::string& text) { return network_entry("mine", text, "mine.toml"); }
 
 Layout layout_of(const ModelEntry& entry, Shape sample, int classes = 10) {
   const auto device = make_cpu_device(1);
@@ -29,7 +28,7 @@ Layout layout_of(const ModelEntry& entry, Shape sample, int classes = 10) {
 }
 
 std::string refusal(const std::string& text, Shape sample = {1, 8, 8, 3}) {
-  return error_of([&] { layout_of(network_entry("mine", text, "mine.toml"), sample); });
+  return error_of([&] { layout_of(mine(text), sample); });
 }
 
 /// A small network with `row` as its third line.
@@ -93,11 +92,9 @@ TEST(NetworkFile, AFileIsItsModel) {
 
 TEST(NetworkFile, HasOptionsAndLimits) {
   const std::string layers = "layers = [{type = \"dense\", features = \"$classes\"}]\n";
-  const ModelEntry entry = network_entry("mine",
-                                         "sample = [8, 8, 3]\nsmallest = 4\n" + layers +
-                                             "[recipe]\nlr = 0.25\nepochs = 3\nnesterov = true\n"
-                                             "optimizer = \"adam\"\ngroup = [\"a\", \"b, c\"]\n",
-                                         "mine.toml");
+  const ModelEntry entry = mine("sample = [8, 8, 3]\nsmallest = 4\n" + layers +
+                                "[recipe]\nlr = 0.25\nepochs = 3\nnesterov = true\n"
+                                "optimizer = \"adam\"\ngroup = [\"a\", \"b, c\"]\n");
   EXPECT_EQ(entry.recipe, (Recipe{{"epochs", "3"},
                                   {"group", "a\nb, c"},
                                   {"lr", "0.25"},
@@ -105,8 +102,7 @@ TEST(NetworkFile, HasOptionsAndLimits) {
                                   {"optimizer", "adam"}}));
   EXPECT_TRUE(entry.fits({1, 4, 9, 1}));
   EXPECT_FALSE(entry.fits({1, 3, 9, 1}));
-  const std::string one = "sample = [8, 8, 3]\nother_images = false\n" + layers;
-  EXPECT_FALSE(network_entry("mine", one, "mine.toml").fits({1, 9, 9, 3}));
+  EXPECT_FALSE(mine("sample = [8, 8, 3]\nother_images = false\n" + layers).fits({1, 9, 9, 3}));
   for (const char* line : {"other_images = 1", "smallest = 0", "smallest = 2.5", "whitens = true",
                            "recipe = 3", "recipe = {lr = [[1]]}", "recipe = {lr = 2020-01-01}"}) {
     const std::string key(line, std::string_view(line).find(' '));
@@ -117,8 +113,7 @@ TEST(NetworkFile, HasOptionsAndLimits) {
 }
 
 TEST(NetworkFile, BlocksVariablesAndRepeatedRowsMakeLayers) {
-  const ModelEntry entry = network_entry("mine",
-                                         R"(sample = [8, 8, 3]
+  const ModelEntry entry = mine(R"(sample = [8, 8, 3]
 layers = [
   {type = "pair", last = 5},
   {name = "more$i", type = "pair", last = "$width", kernel = 1, repeat = [2, 3]},
@@ -132,8 +127,7 @@ type = "chain"
 layers = [
   {type = "convolution", filters = "$width", kernel = "$kernel", init = "he"},
   {type = "convolution", filters = "$last", kernel = 1, biases = false},
-])",
-                                         "mine.toml");
+])");
   std::vector<std::string> parameters;
   const Layout layout = layout_of(entry, {1, 8, 8, 3}, 2);
   for (const Parameter& p : layout.parameters) parameters.push_back(p.name + " " + p.shape.text());
@@ -227,32 +221,32 @@ TEST(NetworkFile, ErrorsNameTheLine) {
     EXPECT_TRUE(error.starts_with("mine.toml:" + std::to_string(fault.line))) << error;
     EXPECT_TRUE(mentions(error, fault.words));
   }
-  EXPECT_TRUE(mentions(refusal("sample = [8, 8, 3]\n"), {"mine.toml:", "layers"}));
+  const std::string sample = "sample = [8, 8, 3]\n";
+  EXPECT_TRUE(mentions(refusal(sample), {"mine.toml:", "layers"}));
   EXPECT_TRUE(mentions(refusal("sample = [8, 8]\nlayers = 1\n"), {"mine.toml:1", "sample"}));
-  EXPECT_TRUE(mentions(refusal("sample = [16384, 16384, 3]\nlayers = [\n"
-                               "{type = \"convolution\", filters = 1000, kernel = 3}]",
-                               {1, 16384, 16384, 3}),
-                       {"mine.toml:3", "too large"}));
-  EXPECT_TRUE(mentions(refusal("sample = [300]\nlayers = [\n{type = \"flatten\"}]", {1, 300}),
-                       {"mine.toml:3", "embedding"}));
-  EXPECT_TRUE(mentions(refusal("sample = [8, 8, 3]\nlayers = [\n{type = \"flatten\"}]"),
-                       {"mine.toml:3", "1x192", "$classes"}));
+  const std::string large =
+      "sample = [16384, 16384, 3]\nlayers = [\n"
+      "{type = \"convolution\", filters = 1000, kernel = 3}]";
+  EXPECT_TRUE(mentions(refusal(large, {1, 16384, 16384, 3}), {"mine.toml:3", "too large"}));
+  const std::string flat = "layers = [\n{type = \"flatten\"}]";
+  EXPECT_TRUE(mentions(refusal("sample = [300]\n" + flat, {1, 300}), {"mine.toml:3", "embedding"}));
+  EXPECT_TRUE(mentions(refusal(sample + flat), {"mine.toml:3", "1x192", "$classes"}));
 }
 
 TEST(NetworkFile, ReadsTextsOnly) {
   const TemporaryDirectory folder;
   const auto write = [&](const std::string& text) {
     const auto file = folder.path() / "net.toml";
-    std::ofstream(file, std::ios::binary) << text;
+    put(file, text);
     return file;
   };
   EXPECT_EQ(read_network_file(write("a\t= 1\r\n")), "a = 1\n");
   for (const std::string& text : {std::string(), std::string(" \n\n"), std::string(40'000, '#'),
                                   std::string("a\0b", 3), std::string("# \x1b[31m")}) {
-    EXPECT_TRUE(mentions(error_of([&] { read_network_file(write(text)); }), {"net.toml"}));
+    expect_error({"net.toml"}, [&] { read_network_file(write(text)); });
   }
   for (const auto& file : {folder.path(), folder.path() / "none.toml"})
-    EXPECT_TRUE(mentions(error_of([&] { read_network_file(file); }), {file.string()}));
+    expect_error({file.string()}, [&] { read_network_file(file); });
 }
 
 /// Notes the keys that a kind reads, as docs/models.md lists them.
@@ -360,13 +354,13 @@ TEST(NetworkFile, BlocksAndLayersWithinOthersHaveALimit) {
 
 TEST(NetworkFile, ATextOfACheckpointHasTheLimitOfAFile) {
   EXPECT_NE(refusal(with("{type = \"relu\"}") + std::string(40'000, '#')), "");
-  network_entry("mine", with("{type = \"relu\"}") + std::string(4'000, '#'), "mine.toml");
+  mine(with("{type = \"relu\"}") + std::string(4'000, '#'));
 }
 
 TEST(NetworkFile, OtherLettersStandOnlyInTextsAndComments) {
   const std::string good =
       "\xef\xbb\xbf# \xca\x82\nabout = \"na\xc3\xafve \xca\x82\"\n" + with("{type = \"relu\"}");
-  EXPECT_EQ(network_entry("mine", good, "mine.toml").about, "na\xc3\xafve \xca\x82");
+  EXPECT_EQ(mine(good).about, "na\xc3\xafve \xca\x82");
   for (const char* row : {"{type = \"relu\", a = 1\xca\x82}", "{type = \"relu\", \xca\x82 = 1}",
                           "{type = \"relu\"}\xe2\x80\x83", "{type = \"relu\", a = [1\xd7\x90]}"})
     EXPECT_TRUE(mentions(refusal(with(row)), {"mine.toml:3:"})) << row;
