@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -146,35 +147,40 @@ TEST(SumCanonically, SumsAnyNumberOfParts) {
   }
 }
 
-class EveryAlgorithm : public testing::TestWithParam<AlgorithmEntry> {};
+class EveryAlgorithm : public testing::TestWithParam<AlgorithmEntry> {
+ protected:
+  /// Calls check(ranks, length) for all lengths on all numbers of ranks, and for buckets of several
+  /// segments on a few.
+  static void each_case(const std::function<void(int, std::int64_t)>& check) {
+    for (int size = 1; size <= kMostRanks; ++size)
+      for (const std::int64_t count : kLengths) check(size, count);
+    for (const int size : {2, 3, 4, 7}) check(size, 300001);
+  }
+};
 
 TEST_P(EveryAlgorithm, KeepsTheRulesOfSchedules) {
-  for (int size = 1; size <= kMostRanks; ++size) {
-    for (const std::int64_t count : kLengths) {
-      EXPECT_TRUE(Machine(GetParam().algorithm, size, count).well_formed(count))
-          << size << " ranks, length " << count;
-    }
-  }
+  each_case([](int size, std::int64_t count) {
+    EXPECT_TRUE(Machine(GetParam().algorithm, size, count).well_formed(count))
+        << size << " ranks, length " << count;
+  });
 }
 
 TEST_P(EveryAlgorithm, SumsIntegersExactlyOnEveryRank) {
-  for (int size = 1; size <= kMostRanks; ++size) {
-    for (const std::int64_t count : kLengths) {
-      Machine machine(GetParam().algorithm, size, count);
-      for (int rank = 0; rank < size; ++rank) {
-        for (std::int64_t i = 0; i < count; ++i)
-          *machine.at(rank, i) = static_cast<float>((rank + 1) * 100 + i);
-      }
-      ASSERT_TRUE(machine.run()) << size << " ranks, length " << count << ": messages do not match";
-      for (int rank = 0; rank < size; ++rank) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          const auto sum = static_cast<float>(50 * size * (size + 1) + i * size);
-          ASSERT_EQ(*machine.at(rank, i), sum)
-              << size << " ranks, length " << count << ", rank " << rank << ", element " << i;
-        }
+  each_case([](int size, std::int64_t count) {
+    Machine machine(GetParam().algorithm, size, count);
+    for (int rank = 0; rank < size; ++rank) {
+      for (std::int64_t i = 0; i < count; ++i)
+        *machine.at(rank, i) = static_cast<float>((rank + 1) * 100 + i);
+    }
+    ASSERT_TRUE(machine.run()) << size << " ranks, length " << count << ": messages do not match";
+    for (int rank = 0; rank < size; ++rank) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto sum = static_cast<float>(50 * size * (size + 1) + i * size);
+        ASSERT_EQ(*machine.at(rank, i), sum)
+            << size << " ranks, length " << count << ", rank " << rank << ", element " << i;
       }
     }
-  }
+  });
 }
 
 TEST_P(EveryAlgorithm, IsCanonicalExactlyIfItsEntrySaysSo) {
@@ -196,24 +202,6 @@ TEST_P(EveryAlgorithm, IsCanonicalExactlyIfItsEntrySaysSo) {
           << size << " ranks: rank " << rank << " differs";
     }
     EXPECT_EQ(first == expected, GetParam().canonical(size)) << size << " ranks";
-  }
-}
-
-TEST_P(EveryAlgorithm, RunsLongBuckets) {
-  for (const int size : {2, 3, 4, 7}) {
-    const std::int64_t count = 300001;  // several segments
-    Machine machine(GetParam().algorithm, size, count);
-    for (int rank = 0; rank < size; ++rank) {
-      for (std::int64_t i = 0; i < count; ++i)
-        *machine.at(rank, i) = static_cast<float>((i + rank) % 1000);
-    }
-    ASSERT_TRUE(machine.well_formed(count));
-    ASSERT_TRUE(machine.run());
-    for (std::int64_t i = 0; i < count; ++i) {
-      float sum = 0;
-      for (int rank = 0; rank < size; ++rank) sum += static_cast<float>((i + rank) % 1000);
-      for (int rank = 0; rank < size; ++rank) ASSERT_EQ(*machine.at(rank, i), sum) << i;
-    }
   }
 }
 

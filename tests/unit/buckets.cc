@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {
@@ -218,7 +218,7 @@ TEST_P(EveryPolicy, RefusesRangesOutOfOrderAndAnIncompleteStep) {
   FakeReducer reducer(kBuckets.size());
   GradientBuckets buckets(reducer, kBuckets, GetParam(), [](int, Range) {});
   const auto expect_refused = [](const char* call, const std::function<void()>& body) {
-    EXPECT_TRUE(mentions(error_of(body), {call}));
+    expect_error({call}, body);
   };
   expect_refused("GradientBuckets::finish()", [&] { buckets.finish(); });
   buckets.ready({0, 48}, writer);

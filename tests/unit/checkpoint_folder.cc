@@ -6,20 +6,12 @@
 #include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/progress.h"
 #include "tests/support/files.h"
+#include "tests/support/layouts.h"
 
 namespace lockstep {
 namespace {
 
-Layout one_parameter() {
-  Layout layout;
-  Parameter parameter;
-  parameter.name = "dense/weights";
-  parameter.shape = {300, 1000};
-  parameter.range = {0, parameter.shape.count()};
-  layout.count = parameter.range.count;
-  layout.parameters.push_back(parameter);
-  return layout;
-}
+Layout one_parameter() { return lay_out({{"dense/weights", {300, 1000}}}); }
 
 std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step, int keep,
                            std::map<std::string, std::string> texts = {}) {
@@ -111,7 +103,7 @@ TEST(CheckpointFolder, FindsTheCheckpointOfARunThatKeepsOne) {
     const std::int64_t step = step_of(checkpoint);
     while (list_checkpoints(directory.path()) == std::vector{checkpoint->file()}) ::usleep(100);
     checkpoint->load(layout, {{"parameters", arena.data()}});
-    EXPECT_EQ(arena.front(), static_cast<float>(step));
+    EXPECT_EQ(arena[layout.parameters[0].range.begin], static_cast<float>(step));
     EXPECT_EQ(arena.back(), static_cast<float>(step));
     EXPECT_GE(step, last);
     last = step;

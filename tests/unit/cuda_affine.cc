@@ -1,20 +1,21 @@
 // Affine layers of GPUs on a library of loops in double, against the CPU's plans. They test
-// Lockstep's part: the choice of plans, conversions, sums of biases' gradients, layout of scratch.
+// Lockstep's part: the choice of plans, conversions, sums of biases' gradients, layout of scratch,
+// and that only memory of the device is used.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 
 #include "net/layers.h"
-#include "src/base/random.h"
 #include "src/device/cuda/affine.h"
 #include "src/device/cuda/product.h"
+#include "tests/support/affine.h"
+#include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/wrapped_device.h"
 
 namespace lockstep::cuda {
 namespace {
-
-using Values = std::vector<double>;
 
 Values read(const void* data, Shape shape, Type type) {
   Values values;
@@ -30,26 +31,6 @@ void write(const Values& values, void* data, Type type) {
     auto* to = static_cast<std::remove_pointer_t<decltype(tag)>*>(data);
     for (const double value : values) *to++ = static_cast<float>(value);
   });
-}
-
-/// Calls f(place in x, place in w, place in y) for every product of the convolution.
-template <class F>
-void for_products(const Convolution& c, F f) {
-  for (std::int64_t n = 0; n < c.y[0]; ++n)
-    for (std::int64_t oy = 0; oy < c.y[1]; ++oy)
-      for (std::int64_t ox = 0; ox < c.y[2]; ++ox)
-        for (std::int64_t o = 0; o < c.y[3]; ++o)
-          for (std::int64_t ky = 0; ky < c.w[1]; ++ky)
-            for (std::int64_t kx = 0; kx < c.w[2]; ++kx) {
-              const std::int64_t iy = oy * c.stride[0] - c.pad[0] + ky * c.dilation[0],
-                                 ix = ox * c.stride[1] - c.pad[1] + kx * c.dilation[1];
-              if (iy < 0 || iy >= c.x[1] || ix < 0 || ix >= c.x[2]) continue;
-              const std::int64_t groups = c.x[3] / c.w[3], group = o / (c.y[3] / groups);
-              for (std::int64_t i = 0; i < c.w[3]; ++i)
-                f(((n * c.x[1] + iy) * c.x[2] + ix) * c.x[3] + group * c.w[3] + i,
-                  ((o * c.w[1] + ky) * c.w[2] + kx) * c.w[3] + i,
-                  ((n * c.y[1] + oy) * c.y[2] + ox) * c.y[3] + o);
-            }
 }
 
 class LoopPlan : public Plan {
@@ -95,7 +76,7 @@ class LoopPlan : public Plan {
   std::size_t workspace_bytes() const override { return kWorkspace; }
   const std::string& name() const override { return name_; }
 
-  static constexpr std::size_t kWorkspace = 777;
+  static constexpr std::size_t kWorkspace = 768;  // of 256, so that scratch ends with a page
 
  private:
   Type result() const { return work_.fp32_result ? Type::f32 : work_.type; }
@@ -125,74 +106,30 @@ class LoopLibrary : public Library {
   std::string name_;
 };
 
-/// The results of a plan for fixed random inputs, which bf16 represents exactly.
-struct Outcome {
-  Values y, dx, dw, db;
-};
-struct Kept {
-  bool biases = true, frozen = false, zero_biases = false;
-};
-
-Outcome outcome_of(AffinePlan& plan, Shape x, Shape w, Shape y, Type type, Kept kept = {}) {
-  auto fill = [number = 0u](const Shape& shape, Type of) mutable {
-    Random random(3, Purpose::generate, 0, ++number);
-    Values values(shape.count());
-    for (double& value : values) value = static_cast<float>(random.below(65)) / 32 - 1;
-    std::vector<std::byte> memory(values.size() * size_of(of));
-    write(values, memory.data(), of);
-    return memory;
-  };
-  const auto poisoned = [](const Shape& shape, Type of) {
-    return std::vector<std::byte>(shape.count() * size_of(of), std::byte{0xff});
-  };
-  auto xs = fill(x, type), ws = fill(w, Type::f32), bs = fill({w[0]}, Type::f32),
-       dys = fill(y, type);
-  if (kept.zero_biases) std::fill(bs.begin(), bs.end(), std::byte{});
-  auto ys = poisoned(y, type), dxs = poisoned(x, type), dws = poisoned(w, Type::f32),
-       dbs = poisoned({w[0]}, Type::f32);
-  HostStream stream;
-  const auto scratch = [&] {
-    return std::vector<std::byte>(plan.scratch_bytes(), std::byte{0xff});
-  };
-  auto own = scratch();
-  const View x_view{xs.data(), x, type}, w_view{ws.data(), w, Type::f32},
-      dy_view{dys.data(), y, type};
-  const auto vector = [&](auto& memory) {
-    return kept.biases ? View{memory.data(), {w[0]}, Type::f32} : View();
-  };
-  plan.forward(stream, x_view, w_view, vector(bs), {ys.data(), y, type}, own.data());
-  own = scratch();
-  plan.backward_data(stream, dy_view, w_view, {dxs.data(), x, type}, own.data());
-  own = scratch();
-  plan.backward_weights(stream, x_view, dy_view,
-                        kept.frozen ? View() : View{dws.data(), w, Type::f32}, vector(dbs),
-                        own.data());
-  return {read(ys.data(), y, type), read(dxs.data(), x, type), read(dws.data(), w, Type::f32),
-          read(dbs.data(), {w[0]}, Type::f32)};
-}
-
-double distance(const Values& a, const Values& b) {
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
+/// Runs our plan on the double of a device, which finds pointers to other memory and beyond the
+/// end. Expects the results of the CPU's fp32 plan for the same inputs, which `type` represents
+/// exactly.
+void expect_the_cpus(AffinePlan& ours, AffinePlan& theirs, AffineCase inputs) {
+  inputs.coarse = true;
+  const AffineOutcome is = run_affine(*make_async_device(), ours, inputs);
+  const double tolerance = inputs.type == Type::f32 ? 1e-6 : 4e-3;
+  inputs.type = Type::f32;
+  const AffineOutcome wanted = run_affine(*make_cpu_device(1), theirs, inputs);
+  EXPECT_LT(relative_error(is.y, wanted.y), tolerance);
+  EXPECT_LT(relative_error(is.dx, wanted.dx), tolerance);
+  EXPECT_LT(relative_error(is.dw, wanted.dw), tolerance);
+  if (inputs.biases) {
+    EXPECT_LT(relative_error(is.db, wanted.db), 1e-6) << "its sum is fp32 in every type";
   }
-  return std::sqrt(difference / norm);
-}
-
-void expect_near(const Outcome& a, const Outcome& b, double tolerance) {
-  EXPECT_LT(distance(a.y, b.y), tolerance);
-  EXPECT_LT(distance(a.dx, b.dx), tolerance);
-  EXPECT_LT(distance(a.dw, b.dw), tolerance);
-  EXPECT_LT(distance(a.db, b.db), 1e-6) << "its sum is fp32 in every type";
 }
 
 TEST(CudaAffine, ConvolutionsMatchTheCpu) {
   const auto cpu = make_cpu_device(1);
-  for (const Type type : {Type::f32, Type::bf16}) {
+  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
     for (const bool takes_biases : {true, false}) {
       for (const ConvolutionSpec& spec :
            {ConvolutionSpec{.input = {{2, 7, 6, 3}, type}, .filters = 5, .kernel = 3, .pad = 1},
+            ConvolutionSpec{.input = {{70, 6, 7, 3}, type}, .filters = 5, .kernel = 3},
             ConvolutionSpec{.input = {{3, 5, 9, 8}, type}, .filters = 16, .kernel = 5, .pad = 2},
             ConvolutionSpec{.input = {{1, 8, 9, 4}, type},
             .filters = 6,
@@ -212,14 +149,11 @@ TEST(CudaAffine, ConvolutionsMatchTheCpu) {
                      << name_of(type) << " " << spec.input.x.text() << " biases " << takes_biases);
         const LoopLibrary library(1, takes_biases);
         Planner planner({&library}, "nothing");
-        const Shape w = spec.weights();
         ConvolutionSpec wide = spec;
         wide.input.type = Type::f32;
         const auto ours = make_convolution(planner, spec);
-        const auto theirs = cpu->convolution(wide);
-        expect_near(outcome_of(*ours, spec.input.x, w, spec.output(), type),
-                    outcome_of(*theirs, spec.input.x, w, spec.output(), Type::f32),
-                    type == Type::f32 ? 1e-6 : 4e-3);
+        expect_the_cpus(*ours, *cpu->convolution(wide),
+                        {spec.input.x, spec.weights(), spec.output(), type});
         EXPECT_EQ(ours->implementation(), takes_biases ? "loop0" : "loop0 and bias");
       }
     }
@@ -241,46 +175,46 @@ TEST(CudaAffine, LayersWithoutBiasesOrWithFrozenWeightsComputeNoneOfThese) {
   for (const bool fuses : {true, false}) {
     ConvolutionSpec spec{
         .input = {{2, 5, 4, 3}, Type::bf16}, .filters = 5, .kernel = 3, .pad = 1, .relu = true};
-    const Shape y = spec.output();
+    const auto outcome_of = [&](AffinePlan& plan, AffineCase inputs) {
+      inputs.x = spec.input.x, inputs.w = spec.weights(), inputs.y = spec.output();
+      inputs.type = Type::bf16;
+      return run_affine(*make_cpu_device(1), plan, inputs);
+    };
     AskedLibrary library(1, fuses);
     Planner planner({&library}, "nothing");
     const auto whole = make_convolution(planner, spec);
-    const Outcome all = outcome_of(*whole, spec.input.x, spec.weights(), y, Type::bf16, {});
+    const AffineOutcome all = outcome_of(*whole, {});
     spec.biases = false;
     library.asked.clear();
     const auto without = make_convolution(planner, spec);
     for (const Convolution& work : library.asked) EXPECT_FALSE(work.bias);
-    const Outcome plain =
-        outcome_of(*without, spec.input.x, spec.weights(), y, Type::bf16, {.biases = false});
+    const AffineOutcome plain = outcome_of(*without, {.biases = false});
     EXPECT_NE(plain.y, all.y);
     EXPECT_EQ(plain.dw, all.dw);
-    EXPECT_EQ(
-        plain.y,
-        outcome_of(*whole, spec.input.x, spec.weights(), y, Type::bf16, {.zero_biases = true}).y);
+    EXPECT_EQ(plain.y, outcome_of(*whole, {.zero_biases = true}).y);
     spec.biases = spec.input.frozen = true;
     library.asked.clear();
     const auto frozen = make_convolution(planner, spec);
     for (const Convolution& work : library.asked) EXPECT_NE(work.pass, Pass::backward_weights);
-    EXPECT_EQ(outcome_of(*frozen, spec.input.x, spec.weights(), y, Type::bf16, {.frozen = true}).db,
-              all.db);
+    EXPECT_EQ(outcome_of(*frozen, {.frozen = true}).db, all.db);
   }
 }
 
 TEST(CudaAffine, DenseLayersMatchTheCpu) {
   const auto cpu = make_cpu_device(1);
-  for (const Type type : {Type::f32, Type::bf16}) {
+  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
     for (const DenseSpec& spec :
          {DenseSpec{{{5, 3, 2, 4}, type}, 7, true}, DenseSpec{{{70, 33}, type}, 10, false}}) {
       const LoopLibrary library(1);
       Planner planner({&library}, "nothing");
-      const Shape w{spec.features, spec.input.x.row()}, y{spec.input.x[0], spec.features};
       DenseSpec wide = spec;
       wide.input.type = Type::f32;
       const auto ours = make_dense(planner, spec);
-      const auto theirs = cpu->dense(wide);
-      expect_near(outcome_of(*ours, spec.input.x, w, y, type),
-                  outcome_of(*theirs, spec.input.x, w, y, Type::f32),
-                  type == Type::f32 ? 1e-6 : 4e-3);
+      expect_the_cpus(*ours, *cpu->dense(wide),
+                      {spec.input.x,
+                       {spec.features, spec.input.x.row()},
+                       {spec.input.x[0], spec.features},
+                       type});
     }
   }
 }
@@ -296,15 +230,9 @@ TEST(CudaAffine, StackedLayersAreThoseOfOneLayerEach) {
           .input = {{15, 4}, type}, .features = 7, .relu = true, .biases = false, .layers = 3};
       DenseSpec wide = spec;
       wide.input.type = Type::f32;
-      const auto outcome = [&](AffinePlan& plan, Type of) {
-        return outcome_of(plan, {15, 4}, {21, 4}, {15, 7}, of, {.biases = false});
-      };
-      const Outcome is = outcome(*make_dense(planner, spec), type),
-                    wanted = outcome(*device->dense(wide), Type::f32);
-      const double tolerance = type == Type::f32 ? 1e-6 : 4e-3;
-      EXPECT_LT(distance(is.y, wanted.y), tolerance);
-      EXPECT_LT(distance(is.dx, wanted.dx), tolerance);
-      EXPECT_LT(distance(is.dw, wanted.dw), tolerance);
+      const auto ours = make_dense(planner, spec);
+      expect_the_cpus(*ours, *device->dense(wide),
+                      {.x = {15, 4}, .w = {21, 4}, .y = {15, 7}, .type = type, .biases = false});
     }
   }
 }
@@ -324,21 +252,19 @@ TEST(CudaAffine, ProductsArePassesOfLayers) {
                                .transposed_a = transposed % 2 == 1,
                                .transposed_b = transposed > 1};
         const auto product_by = [&](ProductPlan& plan) {
-          const Shape a{kCount * kRows * kInner}, b{kCount * kInner * kColumns},
-              c{kCount * kRows * kColumns};
-          std::vector<std::byte> as(a.count() * size_of(type)), bs(b.count() * size_of(type)),
-              cs(c.count() * size_of(result)), scratch(plan.scratch_bytes());
-          const auto fill = [&](std::vector<std::byte>& to, const Shape& shape) {
-            Values values(shape.count());
+          const auto cpu = make_cpu_device(1);
+          Tensor a(*cpu, {kCount * kRows * kInner}, type),
+              b(*cpu, {kCount * kInner * kColumns}, type),
+              c(*cpu, {kCount * kRows * kColumns}, result);
+          for (Tensor* factor : {&a, &b}) {
+            Values values(factor->view.count());
             for (std::size_t i = 0; i < values.size(); ++i)
               values[i] = static_cast<double>(i * 7 % 33) / 16 - 1;
-            write(values, to.data(), type);
-          };
-          fill(as, a), fill(bs, b);
-          HostStream stream;
-          plan.run(stream, {as.data(), a, type}, {bs.data(), b, type}, {cs.data(), c, result},
-                   scratch.data());
-          return read(cs.data(), c, result);
+            factor->set(values);
+          }
+          std::vector<std::byte> scratch(plan.scratch_bytes());
+          plan.run(*cpu->stream(), a.view, b.view, c.view, scratch.data());
+          return c.values();
         };
         const LoopLibrary library(1, true, "loop", /*stacks=*/true);
         Planner planner({&library}, "nothing");
@@ -358,23 +284,15 @@ TEST(CudaAffine, UnsupportedWorkIsRefused) {
   EXPECT_TRUE(mentions(error, {"forward bf16 5x1x1x3 7x1x1x3 5x1x1x7"}));
 }
 
-/// A device without libraries.
-class BareDevice : public Device {
+/// A device whose libraries offer nothing.
+class BareDevice : public WrappedDevice {
  public:
-  std::string arithmetic() const override { return "none"; }
-  std::unique_ptr<Stream> stream(Priority) override { return std::make_unique<HostStream>(); }
-  std::unique_ptr<Event> event() override { return {}; }
-  Memory allocate(std::size_t, Place) override { return {}; }
-  void copy(Stream&, void*, const void*, std::size_t) override {}
-  std::unique_ptr<Graph> capture(Stream&, const std::function<void()>&) override { return {}; }
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return make_convolution(planner_, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
     return make_dense(planner_, spec);
   }
-  std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec&) override { return {}; }
-  std::unique_ptr<ProductPlan> product(const ProductSpec&) override { return {}; }
 
  private:
   LoopLibrary library_{0};
@@ -422,7 +340,7 @@ TEST(Planner, ChoosesTheFirstTheTunedOrTheFastest) {
   ASSERT_TRUE(tuned.tuning().set_text(planner.tuning().text()));
   EXPECT_EQ(tuned.choose(work)->name(), "other1");
   tuned.tuning().note(work.text(), "loop9");
-  EXPECT_TRUE(mentions(error_of([&] { tuned.choose(work); }), {"loop9 is not offered"}));
+  expect_error({"loop9 is not offered"}, [&] { tuned.choose(work); });
   tuned.set_race([](const Convolution&, const Plans&) { return std::size_t{1}; });
   EXPECT_EQ(tuned.choose(work)->name(), "loop1");
   EXPECT_EQ(*tuned.tuning().find(work.text()), "loop1");

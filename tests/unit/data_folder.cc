@@ -65,27 +65,6 @@ TEST_F(DataFolder, DownloadsToAFolderThatHoldsNothingElse) {
   EXPECT_TRUE(mentions(advice(folder_.path()), {"scripts/get_data.sh cifar10 NEW_FOLDER"}));
 }
 
-TEST_F(DataFolder, NamesAFolderThatIsNotThere) {
-  each([&](const DatasetEntry& entry) {
-    const std::string none = folder_ / "none";
-    EXPECT_TRUE(mentions(refusal(entry, none), {none + " does not exist", "--data"}));
-    EXPECT_TRUE(mentions(refusal(entry, ""), {"--data DIR"}));
-    EXPECT_TRUE(entry.own || mentions(refusal(entry, none), {"scripts/get_data.sh", none}));
-    EXPECT_TRUE(mentions(refusal(entry, folder_.path()), {folder_.path().c_str()})) << "empty";
-  });
-}
-
-TEST_F(DataFolder, NamesAFileInItsPlace) {
-  for (const char* name : {"notes.txt", "cifar-10-binary.tar.gz", "mnist.npz", "photos.h5"}) {
-    put(folder_ / name, "");
-    each([&](const DatasetEntry& entry) {
-      const std::string text = refusal(entry, folder_ / name);
-      EXPECT_TRUE(mentions(text, {"is a file", "folder", name}));
-      EXPECT_EQ(text.find("damaged"), std::string::npos) << text;
-    });
-  }
-}
-
 TEST_F(DataFolder, NamesWhatCannotBeRead) {
   fs::permissions(folder_.path(), fs::perms::all);
   const fs::path closed = folder_ / "closed";

@@ -1,15 +1,20 @@
 // Streams, each() and each_row() on the CPU: every element once, with any number of threads, in
-// order; and functions that kernels may call.
+// order; functions that kernels may call; and memory of the host.
 #include "src/device/each.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <numeric>
 #include <thread>
 #include <vector>
 
+#include "src/base/machine.h"
 #include "src/base/random.h"
 #include "src/device/devices.h"
+#include "src/device/host.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
@@ -125,6 +130,38 @@ TEST(CpuDevice, RunsEverythingAtOnce) {
   bool called = false;
   EXPECT_EQ(device->capture(*stream, [&] { called = true; }), nullptr);
   EXPECT_FALSE(called) << "work that is not captured must not run twice";
+}
+
+// Ranks of a host that allocate at the same time.
+constexpr std::size_t kBytes = 1 << 20;
+
+TEST(HostMemory, WaitsForRanksThatTouchTheRest) {
+  std::atomic<std::uint64_t> claims = std::uint64_t{1} << 60;  // of others: all that there is
+  share_memory_claims(&claims);
+  HostDevice device;
+  std::atomic<bool> done = false;
+  std::jthread rank([&] {
+    EXPECT_NE(device.allocate(kBytes, Place::host), nullptr);
+    done = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(done);
+  claims = 0;
+  rank.join();
+  EXPECT_EQ(claims, 0u) << "its own claim ended";
+  share_memory_claims(nullptr);
+}
+
+TEST(HostMemory, FailsWithNumbersIfNoOtherRankAllocates) {
+  std::atomic<std::uint64_t> claims = 0;
+  share_memory_claims(&claims);
+  HostDevice device;
+  const std::string error =
+      error_of([&] { device.allocate(available_memory_bytes() + (kBytes << 10), Place::host); });
+  EXPECT_TRUE(mentions(error, {"out of memory", "MiB", host_name(), "--batch", "ranks"}));
+  EXPECT_EQ(claims, 0u);
+  EXPECT_NE(device.allocate(kBytes, Place::host), nullptr);
+  share_memory_claims(nullptr);
 }
 
 TEST(Devices, AreARegistryWithTheBestLast) {

@@ -5,6 +5,7 @@
 
 #include "apps/run/test_views.h"
 #include "src/base/table.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -24,9 +25,8 @@ class Flat : public Dataset {
 TEST(Evaluation, RefusesAnotherShapeThanTheModels) {
   const auto device = make_cpu_device(1);
   const Flat flat;
-  EXPECT_TRUE(
-      mentions(error_of([&] { Evaluation(*device, find(models(), "tutorial"), flat, Type::f32); }),
-               {"tutorial", "1x24x24x3"}));
+  expect_error({"tutorial", "1x24x24x3"},
+               [&] { Evaluation(*device, find(models(), "tutorial"), flat, Type::f32); });
 }
 
 TEST(TestViews, AreMovedReflectedAndMirrored) {

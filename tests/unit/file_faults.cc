@@ -19,7 +19,9 @@
 #include "src/files/folder_lock.h"
 #include "src/files/hdf5_bytes.h"
 #include "src/files/safetensors.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/layouts.h"
 #include "tests/support/safetensors.h"
 
 namespace {
@@ -121,10 +123,8 @@ class Failing {
 };
 
 std::filesystem::path save(const std::filesystem::path& directory, std::int64_t step) {
-  Layout layout;
-  layout.parameters = {{.name = "a/b", .shape = {40, 25}, .range = {16, 1000}}};
-  layout.count = 1024;
-  const std::vector<float> arena(1024, static_cast<float>(step));
+  const Layout layout = lay_out({{"a/b", {40, 25}}});
+  const std::vector<float> arena(layout.count, static_cast<float>(step));
   return save_checkpoint(directory, layout, {{"parameters", arena.data()}},
                          {{step, step, 0, 1}, {}});
 }
@@ -153,31 +153,39 @@ int for_each_call(const char* calls, const std::string& name, int error,
   }
 }
 
+/// Fails each open() and pread() of `file` in turn, with each error. `read` must throw as
+/// expect_unreadable() expects.
+void expect_unreadable_at_each_call(const std::filesystem::path& file,
+                                    const std::vector<int>& errors,
+                                    const std::function<void()>& read) {
+  const std::string name = file.filename();
+  for (const int error : errors) {
+    for (const char* call : {"open", "pread"}) {
+      const int calls = for_each_call(call, name, error, [&](const std::string& when) {
+        try {
+          read();
+          EXPECT_FALSE(fault->met) << "no error: " << when;
+        } catch (const std::exception&) {
+          expect_unreadable([] { throw; }, {name, std::strerror(error)}, when);
+        }
+      });
+      EXPECT_GE(calls, 1) << file << " " << call;
+    }
+  }
+}
+
 TEST(FileFaults, AReadErrorIsNoDamageAndNoOlderFileTakesItsPlace) {
   const TemporaryDirectory directory;
   save(directory.path(), 1);
   const std::filesystem::path newest = save(directory.path(), 2);
-  const std::string name = newest.filename().string(), before = contents(newest);
-  for (const char* call : {"open", "pread"}) {
-    for (const int error : {EIO, EMFILE, ENFILE, ESTALE, EACCES}) {
-      const auto fails_always = [&](const std::function<void()>& read) {
-        const int calls = for_each_call(call, name, error, [&](const std::string& when) {
-          try {
-            read();
-            EXPECT_FALSE(fault->met) << "no error: " << when;
-          } catch (const std::exception&) {
-            expect_unreadable([] { throw; }, {name, std::strerror(error)}, when);
-          }
-        });
-        EXPECT_GE(calls, 1) << call;
-      };
-      fails_always([&] { Checkpoint(newest).verify(); });
-      fails_always([&] { newest_good(directory.path()); });
-      fails_always([&] {
+  const std::string before = contents(newest);
+  const std::function<void()> readers[] = {
+      [&] { Checkpoint(newest).verify(); }, [&] { newest_good(directory.path()); },
+      [&] {
         CheckpointFolder(directory.path(), [](const std::string& text) { FAIL() << text; }).next();
-      });
-    }
-  }
+      }};
+  for (const auto& read : readers)
+    expect_unreadable_at_each_call(newest, {EIO, EMFILE, ENFILE, ESTALE, EACCES}, read);
   EXPECT_EQ(newest_good(directory.path()).file, newest);
   EXPECT_EQ(contents(newest), before);
 }
@@ -249,22 +257,8 @@ TEST(FileFaults, OtherFilesAreNotDamagedEither) {
          reader.read(reader.array("a", 1), 0, bytes);
        }},
       {packed, [&] { read_file(packed); }}};
-  for (const auto& [file, read] : readers) {
-    for (const int error : {EIO, EMFILE, ESTALE}) {
-      for (const char* call : {"open", "pread"}) {
-        const int calls =
-            for_each_call(call, file.filename(), error, [&, &read = read](const std::string& when) {
-              try {
-                read();
-                EXPECT_FALSE(fault->met) << "no error: " << when;
-              } catch (const std::exception&) {
-                expect_unreadable([] { throw; }, {file.string(), std::strerror(error)}, when);
-              }
-            });
-        EXPECT_GE(calls, 1) << file << " " << call;
-      }
-    }
-  }
+  for (const auto& [file, read] : readers)
+    expect_unreadable_at_each_call(file, {EIO, EMFILE, ESTALE}, read);
   EXPECT_EQ(read_file(directory / "none"), std::nullopt);
   EXPECT_EQ(read_file(directory.path()), std::nullopt);
 }
@@ -336,7 +330,7 @@ TEST(FileFaults, ClaimsNeedNoLinks) {
     const FolderLock lock(directory.path(), "--run");
     EXPECT_TRUE(failing.met());
     EXPECT_EQ(directory.names(), std::vector<std::string>{"run.lock.1"});
-    EXPECT_TRUE(mentions(error_of([&] { FolderLock(directory.path(), "--run"); }), {"in use"}));
+    expect_error({"in use"}, [&] { FolderLock(directory.path(), "--run"); });
   }
 }
 

@@ -13,6 +13,7 @@
 #include <chrono>
 
 #include "src/base/machine.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -249,8 +250,8 @@ TEST_F(FolderLockTest, OnlyOneOfManyWinsAtTheSameInstant) {
 TEST_F(FolderLockTest, APipeOrAFolderInPlaceOfAClaimBlocksNothing) {
   ASSERT_EQ(::mkfifo((folder_ / "run.lock.1").c_str(), 0666), 0);
   for (const bool pipe : {true, false}) {
-    EXPECT_TRUE(mentions(error_of([&] { FolderLock(folder_.path(), "--log-dir"); }),
-                         {"the folder is free after 180 s"}));
+    expect_error({"the folder is free after 180 s"},
+                 [&] { FolderLock(folder_.path(), "--log-dir"); });
     if (!pipe) break;
     std::filesystem::remove(folder_ / "run.lock.1");
     std::filesystem::create_directory(folder_ / "run.lock.1");

@@ -13,6 +13,7 @@
 
 #include "src/base/random.h"
 #include "src/files/hdf5_bytes.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 /// HDF5 1.10 itself leaks memory if the header of an object is damaged. These tests do not report
@@ -56,8 +57,25 @@ std::string all_of(const std::filesystem::path& file) {
   return text;
 }
 
-TEST(Hdf5, FloatsComeBackBitForBit) {
-  const TemporaryDirectory directory;
+class Hdf5 : public testing::Test {
+ protected:
+  /// A small file with one of everything.
+  static void write_small(const std::filesystem::path& file) {
+    Hdf5Writer writer(file);
+    writer.array("parameters/conv1/weights", {2, 3}, ramp(6));
+    writer.array("parameters/conv1/biases", {2}, ramp(2));
+    writer.array("ema/empty", {0}, {});
+    writer.attribute("step", std::int64_t{12345});
+    writer.attribute("seed", std::uint64_t{1} << 63);
+    writer.attribute("options", "--steps 10");
+    writer.commit();
+  }
+
+  const TemporaryDirectory directory_;
+  const std::filesystem::path file_ = directory_ / "a.h5";
+};
+
+TEST_F(Hdf5, FloatsComeBackBitForBit) {
   std::vector<float> values = {0.0f,
                                -0.0f,
                                1.0f,
@@ -71,25 +89,24 @@ TEST(Hdf5, FloatsComeBackBitForBit) {
        {0x7fc00000u, 0xffc12345u, 0x7f800001u, 0xff80dead}) {  // NaNs, quiet and signalling
     values.push_back(std::bit_cast<float>(word));
   }
-  Hdf5Writer writer(directory / "a.h5");
+  Hdf5Writer writer(file_);
   writer.array("group/sub/values", {static_cast<std::int64_t>(values.size())}, values);
   writer.commit();
-  const Hdf5Reader reader(directory / "a.h5");
+  const Hdf5Reader reader(file_);
   EXPECT_EQ(bits(read(reader, "group/sub/values")), bits(values));
 }
 
-TEST(Hdf5, ShapesFromEmptyToSeveralPieces) {
-  const TemporaryDirectory directory;
+TEST_F(Hdf5, ShapesFromEmptyToSeveralPieces) {
   const std::vector<Shape> shapes = {
       {0},      {1},         {7},         {3, 0, 2},         {2, 3, 5, 7},
       {600000}, {3, 400000}, {1000, 700}, {1, 1, 300001, 2}, {2, 2, 2, 131073},
       {262144}, {262145}};
-  Hdf5Writer writer(directory / "a.h5");
+  Hdf5Writer writer(file_);
   for (const Shape& shape : shapes) {
     writer.array("x/" + shape.text(), shape, ramp(shape.count()));
   }
   writer.commit();
-  const Hdf5Reader reader(directory / "a.h5");
+  const Hdf5Reader reader(file_);
   EXPECT_EQ(reader.arrays().size(), shapes.size());
   for (const Shape& shape : shapes) {
     const std::string name = "x/" + shape.text();
@@ -100,10 +117,9 @@ TEST(Hdf5, ShapesFromEmptyToSeveralPieces) {
   reader.verify();
 }
 
-TEST(Hdf5, AttributesKeepTypeAndValue) {
-  const TemporaryDirectory directory;
+TEST_F(Hdf5, AttributesKeepTypeAndValue) {
   const std::string options(100000, 'o');
-  Hdf5Writer writer(directory / "a.h5");
+  Hdf5Writer writer(file_);
   writer.attribute("smallest", std::numeric_limits<std::int64_t>::min());
   writer.attribute("seed", std::numeric_limits<std::uint64_t>::max());
   writer.attribute("empty", "");
@@ -111,7 +127,7 @@ TEST(Hdf5, AttributesKeepTypeAndValue) {
   writer.attribute("options", options);
   for (int i = 0; i < 20; ++i) writer.attribute("many" + std::to_string(i), std::int64_t{i});
   writer.commit();
-  const Hdf5Reader reader(directory / "a.h5");
+  const Hdf5Reader reader(file_);
   EXPECT_EQ(reader.integer("smallest"), std::numeric_limits<std::int64_t>::min());
   EXPECT_EQ(reader.unsigned_integer("seed"), std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(reader.text("empty"), "");
@@ -119,9 +135,8 @@ TEST(Hdf5, AttributesKeepTypeAndValue) {
   EXPECT_EQ(reader.text("options"), options);
   EXPECT_EQ(reader.integer("many19"), 19);
   EXPECT_EQ(reader.attributes().size(), 25u);
-  EXPECT_TRUE(mentions(error_of([&] { reader.integer("nothing"); }), {"no attribute 'nothing'"}));
-  EXPECT_TRUE(
-      mentions(error_of([&] { reader.integer("seed"); }), {"'seed' is not a signed integer"}));
+  expect_error({"no attribute 'nothing'"}, [&] { reader.integer("nothing"); });
+  expect_error({"'seed' is not a signed integer"}, [&] { reader.integer("seed"); });
 }
 
 /// The number of open files of this process.
@@ -129,48 +144,32 @@ std::ptrdiff_t open_files() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
-/// A small file with one of everything.
-void write_small(const std::filesystem::path& file) {
-  Hdf5Writer writer(file);
-  writer.array("parameters/conv1/weights", {2, 3}, ramp(6));
-  writer.array("parameters/conv1/biases", {2}, ramp(2));
-  writer.array("ema/empty", {0}, {});
-  writer.attribute("step", std::int64_t{12345});
-  writer.attribute("seed", std::uint64_t{1} << 63);
-  writer.attribute("options", "--steps 10");
-  writer.commit();
-}
-
-TEST(Hdf5, AFlippedBitIsAnErrorOrHarmless) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory / "a.h5";
-  write_small(file);
-  const std::string whole = contents(file), truth = all_of(file);
+TEST_F(Hdf5, AFlippedBitIsAnErrorOrHarmless) {
+  write_small(file_);
+  const std::string whole = contents(file_), truth = all_of(file_);
   const std::ptrdiff_t open = open_files();
   int errors = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
-    put(file, damaged);
+    put(file_, damaged);
     try {
-      EXPECT_EQ(all_of(file), truth) << "byte " << i << " of " << whole.size();
+      EXPECT_EQ(all_of(file_), truth) << "byte " << i << " of " << whole.size();
     } catch (const Error& error) {
       ++errors;
-      EXPECT_TRUE(mentions(std::string(error.what()), {file.string()})) << error.what();
+      EXPECT_TRUE(mentions(std::string(error.what()), {file_.string()})) << error.what();
     }
   }
   EXPECT_EQ(open_files(), open) << "damaged files are closed";
   EXPECT_GT(errors, 6 * 4) << "at least the values of the array";
 }
 
-TEST(Hdf5, EveryTruncationIsAnError) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory / "a.h5";
-  write_small(file);
-  const std::string whole = contents(file);
+TEST_F(Hdf5, EveryTruncationIsAnError) {
+  write_small(file_);
+  const std::string whole = contents(file_);
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    put(file, whole.substr(0, size));
-    EXPECT_TRUE(mentions(error_of([&] { all_of(file); }), {file.string()})) << size;
+    put(file_, whole.substr(0, size));
+    EXPECT_TRUE(mentions(error_of([&] { all_of(file_); }), {file_.string()})) << size;
   }
 }
 
@@ -193,12 +192,11 @@ class Foreign {
   hid_t file_;
 };
 
-TEST(Hdf5, OnlyHardLinksAreFollowedAndNoCycle) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory / "a.h5", other = directory / "b.h5";
+TEST_F(Hdf5, OnlyHardLinksAreFollowedAndNoCycle) {
+  const std::filesystem::path other = directory_ / "b.h5";
   write_small(other);
-  write_small(file);
-  const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  write_small(file_);
+  const hid_t id = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   H5Lcreate_hard(id, "/parameters", id, "/parameters/circle", H5P_DEFAULT, H5P_DEFAULT);
   H5Lcreate_hard(id, "/parameters", id, "/parameters/round", H5P_DEFAULT, H5P_DEFAULT);
   H5Lcreate_hard(id, "/", id, "/ema/root", H5P_DEFAULT, H5P_DEFAULT);
@@ -206,21 +204,20 @@ TEST(Hdf5, OnlyHardLinksAreFollowedAndNoCycle) {
   H5Lcreate_soft("/nowhere", id, "/dangling", H5P_DEFAULT, H5P_DEFAULT);
   H5Lcreate_external(other.c_str(), "/parameters", id, "/external", H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(id);
-  const Hdf5Reader reader(file);
+  const Hdf5Reader reader(file_);
   reader.verify();
   EXPECT_EQ(reader.arrays().size(), 3u) << fmt::format("{}", fmt::join(reader.arrays(), " "));
   EXPECT_FALSE(reader.has("soft") || reader.has("external/conv1/biases"));
 }
 
 /// A file could otherwise show the bytes of any other file of the host.
-TEST(Hdf5, NumbersInOtherFilesAreErrors) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory / "a.h5", secret = directory / "secret";
+TEST_F(Hdf5, NumbersInOtherFilesAreErrors) {
+  const std::filesystem::path secret = directory_ / "secret";
   put(secret, std::string(24, 's'));
-  write_small(directory / "whole.h5");
+  write_small(directory_ / "whole.h5");
   const hsize_t count = 6;
   const auto with = [&](const std::string& name, hid_t type, const auto& storage) {
-    const Foreign foreign(file);
+    const Foreign foreign(file_);
     const hid_t space = H5Screate_simple(1, &count, nullptr),
                 creation = H5Pcreate(H5P_DATASET_CREATE), links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
@@ -237,28 +234,26 @@ TEST(Hdf5, NumbersInOtherFilesAreErrors) {
     with("parameters/dense/weights", type, [&](hid_t creation, hid_t) {
       H5Pset_external(creation, secret.c_str(), 0, count * H5Tget_size(type));
     });
-    EXPECT_TRUE(mentions(error_of([&] { Hdf5Reader reader(file); }),
-                         {file.string(), "parameters/dense/weights", "another file"}));
-    EXPECT_TRUE(mentions(error_of([&] { Hdf5BytesReader reader(file); }),
-                         {file.string(), "parameters/dense/weights"}));
+    expect_error({file_.string(), "parameters/dense/weights", "another file"},
+                 [&] { Hdf5Reader reader(file_); });
+    expect_error({file_.string(), "parameters/dense/weights"},
+                 [&] { Hdf5BytesReader reader(file_); });
   }
   with("images", H5T_IEEE_F32LE, [&](hid_t creation, hid_t space) {
     const hsize_t all[] = {2, 3};
     const hid_t source = H5Screate_simple(2, all, nullptr);
-    H5Pset_virtual(creation, space, (directory / "whole.h5").c_str(), "/parameters/conv1/weights",
+    H5Pset_virtual(creation, space, (directory_ / "whole.h5").c_str(), "/parameters/conv1/weights",
                    source);
     H5Sclose(source);
   });
-  EXPECT_TRUE(mentions(error_of([&] { Hdf5Reader reader(file); }), {"images", "another file"}));
-  EXPECT_TRUE(mentions(error_of([&] { Hdf5BytesReader reader(file); }), {"images"}));
+  expect_error({"images", "another file"}, [&] { Hdf5Reader reader(file_); });
+  expect_error({"images"}, [&] { Hdf5BytesReader reader(file_); });
 }
 
-TEST(Hdf5, VerifyingNeedsAChecksumOfEachArray) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory / "a.h5";
-  write_small(file);
+TEST_F(Hdf5, VerifyingNeedsAChecksumOfEachArray) {
+  write_small(file_);
   const std::vector<float> values = ramp(6);
-  const hid_t id = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t id = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hsize_t count = values.size();
   const hid_t space = H5Screate_simple(1, &count, nullptr);
   const hid_t set =
@@ -267,29 +262,26 @@ TEST(Hdf5, VerifyingNeedsAChecksumOfEachArray) {
   H5Dclose(set);
   H5Sclose(space);
   H5Fclose(id);
-  const Hdf5Reader reader(file);
+  const Hdf5Reader reader(file_);
   EXPECT_EQ(read(reader, "parameters/x"), values) << "data of other programs have none";
-  EXPECT_TRUE(mentions(error_of([&] { reader.verify(); }), {file.string(), "parameters/x"}));
+  expect_error({file_.string(), "parameters/x"}, [&] { reader.verify(); });
 }
 
-TEST(Hdf5, ShapesWithoutTheirNumbersAreErrors) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory / "a.h5";
+TEST_F(Hdf5, ShapesWithoutTheirNumbersAreErrors) {
   constexpr hsize_t kHuge = hsize_t{1} << 30;
   const std::vector<std::vector<hsize_t>> shapes = {
       {1000}, {kHuge, kHuge}, {kHuge, kHuge, 1, 1}, {kHuge * kHuge}, {3, kHuge, 5, 7}};
   for (const std::vector<hsize_t>& shape : shapes) {
-    Foreign(file).array("x", shape);
-    EXPECT_EQ(error_of([&] { Hdf5Reader reader(file); }),
+    Foreign(file_).array("x", shape);
+    EXPECT_EQ(error_of([&] { Hdf5Reader reader(file_); }),
               fmt::format("{} is damaged: it does not contain all of x; use another file",
-                          file.string()));
+                          file_.string()));
   }
 }
 
-TEST(Hdf5, TextsOfAnyLengthAreReadAndListsAreSkipped) {
-  const TemporaryDirectory directory;
+TEST_F(Hdf5, TextsOfAnyLengthAreReadAndListsAreSkipped) {
   {
-    const Foreign foreign(directory / "a.h5");
+    const Foreign foreign(file_);
     const auto attribute = [&](const char* name, hid_t type, hsize_t count, const void* value) {
       const hid_t space = H5Screate_simple(1, &count, nullptr);
       const hid_t id = H5Acreate2(foreign.id(), name, type, space, H5P_DEFAULT, H5P_DEFAULT);
@@ -306,44 +298,40 @@ TEST(Hdf5, TextsOfAnyLengthAreReadAndListsAreSkipped) {
     const std::vector<std::int64_t> many(1000, 7);
     attribute("many", H5T_NATIVE_INT64, many.size(), many.data());
   }
-  const Hdf5Reader reader(directory / "a.h5");
+  const Hdf5Reader reader(file_);
   EXPECT_EQ(reader.text("said"), "as h5py writes it");
   EXPECT_EQ(reader.text("nothing"), "");
   EXPECT_FALSE(reader.attributes().contains("many"));
 }
 
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
-TEST(Hdf5, ReadsWithoutALock) {
-  const TemporaryDirectory directory;
-  write_small(directory / "a.h5");
-  const int file = ::open((directory / "a.h5").c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_EQ(::flock(file, LOCK_EX | LOCK_NB), 0);
-  EXPECT_NO_THROW(Hdf5Reader(directory / "a.h5").verify());
-  ::close(file);
+TEST_F(Hdf5, ReadsWithoutALock) {
+  write_small(file_);
+  const int locked = ::open(file_.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(locked, LOCK_EX | LOCK_NB), 0);
+  EXPECT_NO_THROW(Hdf5Reader(file_).verify());
+  ::close(locked);
 }
 #endif
 
-TEST(Hdf5, AnotherKindOfFileIsAnError) {
-  const TemporaryDirectory directory;
-  put(directory / "text", std::string(5000, 'x'));
-  const std::string text = error_of([&] { Hdf5Reader reader(directory / "text"); });
+TEST_F(Hdf5, AnotherKindOfFileIsAnError) {
+  put(directory_ / "text", std::string(5000, 'x'));
+  const std::string text = error_of([&] { Hdf5Reader reader(directory_ / "text"); });
   EXPECT_TRUE(mentions(text, {"signature"}));
-  EXPECT_TRUE(mentions(error_of([&] { Hdf5Reader reader(directory / "none"); }), {"No such file"}));
-  EXPECT_TRUE(mentions(error_of([&] { Hdf5Reader reader(directory.path()); }), {"not a file"}));
+  expect_error({"No such file"}, [&] { Hdf5Reader reader(directory_ / "none"); });
+  expect_error({"not a file"}, [&] { Hdf5Reader reader(directory_.path()); });
 }
 
-TEST(Hdf5, NothingIsWrittenBeforeCommit) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory / "a.h5";
-  write_small(file);
-  const std::string former = contents(file);
+TEST_F(Hdf5, NothingIsWrittenBeforeCommit) {
+  write_small(file_);
+  const std::string former = contents(file_);
   {
-    Hdf5Writer writer(file);
+    Hdf5Writer writer(file_);
     writer.array("other", {3}, ramp(3));
-    EXPECT_EQ(contents(file), former);
+    EXPECT_EQ(contents(file_), former);
   }
-  EXPECT_EQ(contents(file), former);
-  EXPECT_EQ(directory.names(), std::vector<std::string>{"a.h5"});
+  EXPECT_EQ(contents(file_), former);
+  EXPECT_EQ(directory_.names(), std::vector<std::string>{"a.h5"});
 }
 
 }  // namespace

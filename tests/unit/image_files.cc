@@ -1,119 +1,30 @@
 // Decoding of image files in every supported format, and resizing of their parts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <jpeglib.h>
-#include <png.h>
 #include <sys/resource.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <set>
 
 #include "src/data/image/image.h"
 #include "src/data/image/image_index.h"
 #include "tests/support/files.h"
+#include "tests/support/image_bytes.h"
 
 namespace lockstep {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
-
-Bytes bytes_of(std::string_view hexadecimal) {
-  Bytes bytes;
-  for (std::size_t i = 0; i < hexadecimal.size(); i += 2) {
-    const std::string pair(hexadecimal.substr(i, 2));
-    bytes.push_back(static_cast<std::uint8_t>(std::stoi(pair, nullptr, 16)));
-  }
-  return bytes;
+/// A file of tests/data/images. Animation, pixels and pixels16 (a PNG file without a note of its
+/// gamma) show kPixels. The others have 32 x 16 pixels in quarters, red, green; blue, black;
+/// turned.heic by 90 degrees. Written by Pillow 12 and libheif.
+Bytes stored(const std::string& name) {
+  return read_image_bytes(std::filesystem::path(SOURCE_DIR) / "tests/data/images" / name);
 }
 
-// 3 x 2 pixels, written by Pillow 12: red, green, blue; (10, 20, 30), (200, 100, 50), white.
+// 3 x 2 pixels: red, green, blue; (10, 20, 30), (200, 100, 50), white.
 const Bytes kPixels{255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30, 200, 100, 50, 255, 255, 255};
-constexpr std::string_view kBmp =
-    "424d4e0000000000000036000000280000000300000002000000010018000000000018000000c40e0000c40e0000"
-    "00000000000000001e140a3264c8ffffff0000000000ff00ff00ff0000000000";
-constexpr std::string_view kGif =
-    "47494638376103000200820000ffffff00ff00c864320a141eff00000000ff0000000000002c000000000300020000"
-    "0809000904283040008080003b";
-constexpr std::string_view kWebp =
-    "5249464642000000574542505650384c360000002f024000002f40906db341dcebfe32d32093b6c95fff76666d64d2"
-    "36ad87fdf3afb2f31f68e491acfb06040294b1e2816d22fa1fe305";
-
-constexpr std::string_view kPng16 =  // without a note of its gamma
-    "89504e470d0a1a0a0000000d494844520000000300000002100200000042862d0e0000001e4944415478da63f8ff9f"
-    "010c90682e2e111139b9132752528c8cfe830100e2ac0f29406331920000000049454e44ae426082";
-
-constexpr std::string_view kAnimation =  // WebP of two frames
-    "52494646b200000057454250565038580a00000002000000020000010000414e494d06000000000000000000414e"
-    "4d4652000000000000000000020000010000000000025650384c390000002f024000002f40906d3389791df0aed3"
-    "2093b6c95d43733f6d64d236d443eff957334b9dff40039b5ddf2550c836021cbad7e0482ea2ff31bc00414e4d46"
-    "2c000000000000000000020000010000000000005650384c140000002f02400000075081540820000a9afec78888"
-    "fe07";
-constexpr std::string_view kTiff =
-    "49492a001a000000803fc01038141014140f320c8327fc3602000a00000103000100000003000000010103000100"
-    "00000200000002010300030000009800000003010300010000000500000006010300010000000200000011010400"
-    "01000000080000001501030001000000030000001601030001000000020000001701040001000000110000001c01"
-    "0300010000000100000000000000080008000800";
-// 32 x 16 pixels in quarters, red, green; blue, black; written by libheif. kTurned: by 90 degrees.
-constexpr std::string_view kHeic =
-    "0000001c6674797068656963000000006d696631686569636d6961660000017c6d65746100000000000000216864"
-    "6c720000000000000000706963740000000000000000000000000000000022696c6f630000000044400001000100"
-    "00000001a0000100000000000000f60000002369696e6600000000000100000015696e6665020000000001000068"
-    "766331000000000e7069746d000000000001000000fc69707270000000dc6970636f000000756876634301037000"
-    "00009000000000001ef000fcfdf8f800000f03600001001840010c01ffff03700000030090000003000003001eba"
-    "0240610001002942010103700000030090000003000003001ea020810596eaae9ae6e021a0c08000000c80000003"
-    "008462000100064401c173c18900000013636f6c726e636c780001000d0006800000001469737065000000000000"
-    "00400000004000000028636c617000000020000000010000001000000001ffffffe000000002ffffffd000000002"
-    "000000107069786900000000030808080000001869706d6100000000000000010001058102030584000000fe6d64"
-    "6174000000f22801af06321e2b86b0f174282e5edf1077fffda2fe87d668c97f2b74be16be47daf07ffd8caf2629"
-    "9c22cfd0699822533d0dfe0ea97bc1bffe973fff8d002a5fc4beadbff041b1b049d86df0b7eeba2daa587d89ec02"
-    "dd74eee0420b4095e39a974a5de9e2e9f4b73b93b36b299d5208919d5ffc33fa17ba08a98292121d0e1b039fed02"
-    "39f3cd7400a876bc1162cd8c705dd7ea7364905b0375b6928e5ab138511e0e42cb649b41b80f51ba06773de2217e"
-    "be95c5526afa47d990ffb0400129ef9c038becd50c7962c92ef2a5f3d5ebfc4592cd6be95c5526afa47d868082c7"
-    "1c4dfc4c1c06c71f28e21a4eb5f61b46c930";
-constexpr std::string_view kTurned =
-    "0000001c6674797068656963000000006d696631686569636d696166000001c76d65746100000000000000216864"
-    "6c720000000000000000706963740000000000000000000000000000000034696c6f630000000044400002000100"
-    "00000001eb000100000000000000f600020000000002e1000100000000000000240000003869696e660000000000"
-    "0200000015696e66650200000000010000687663310000000015696e666502000001000200004578696600000000"
-    "0e7069746d0000000000010000010669707270000000e56970636f00000075687663430103700000009000000000"
-    "001ef000fcfdf8f800000f03600001001840010c01ffff03700000030090000003000003001eba02406100010029"
-    "42010103700000030090000003000003001ea020810596eaae9ae6e021a0c08000000c8000000300846200010006"
-    "4401c173c18900000013636f6c726e636c780001000d000680000000146973706500000000000000400000004000"
-    "000028636c617000000020000000010000001000000001ffffffe000000002ffffffd00000000200000010706978"
-    "6900000000030808080000000969726f74030000001969706d610000000000000001000106810203058486000000"
-    "1a69726566000000000000000e63647363000200010001000001226d646174000000f22801af06321e2b86b0f174"
-    "282e5edf1077fffda2fe87d668c97f2b74be16be47daf07ffd8caf26299c22cfd0699822533d0dfe0ea97bc1bffe"
-    "973fff8d002a5fc4beadbff041b1b049d86df0b7eeba2daa587d89ec02dd74eee0420b4095e39a974a5de9e2e9f4"
-    "b73b93b36b299d5208919d5ffc33fa17ba08a98292121d0e1b039fed0239f3cd7400a876bc1162cd8c705dd7ea73"
-    "64905b0375b6928e5ab138511e0e42cb649b41b80f51ba06773de2217ebe95c5526afa47d990ffb0400129ef9c03"
-    "8becd50c7962c92ef2a5f3d5ebfc4592cd6be95c5526afa47d868082c71c4dfc4c1c06c71f28e21a4eb5f61b46c9"
-    "30000000064578696600004d4d002a00000008000101120003000000010006000000000000";
-constexpr std::string_view kAvif =
-    "00000020667479706176696600000000617669666d6966316d6961664d413142000000eb6d657461000000000000"
-    "002168646c72000000000000000070696374000000000000000000000000000000000e7069746d00000000000100"
-    "00001e696c6f63000000004400000100010000000100000113000000350000002869696e66000000000001000000"
-    "1a696e6665020000000001000061763031436f6c6f72000000006a697072700000004b6970636f00000014697370"
-    "65000000000000002000000010000000107069786900000000030808080000000c6176314381000c000000001363"
-    "6f6c726e636c780001000d0006800000001769706d610000000000000001000104010283040000003d6d64617412"
-    "000a091810ffed1010d0684032264481fdfdaa4020820f900020ece97a682fb54648c76c9f72c187c2905e19598e"
-    "52e8d94046d8";
-
-Bytes png_of(int format, const Bytes& pixels, int width, int height) {
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  png.width = static_cast<png_uint_32>(width);
-  png.height = static_cast<png_uint_32>(height);
-  png.format = static_cast<png_uint_32>(format);
-  png_alloc_size_t size = 0;
-  EXPECT_TRUE(png_image_write_to_memory(&png, nullptr, &size, 0, pixels.data(), 0, nullptr));
-  Bytes file(size);
-  EXPECT_TRUE(png_image_write_to_memory(&png, file.data(), &size, 0, pixels.data(), 0, nullptr));
-  file.resize(size);
-  return file;
-}
 
 /// Without compression, 8-bit RGB.
 Bytes tiff_of(const Bytes& pixels, std::uint32_t width, std::uint32_t height, int orientation = 1) {
@@ -143,47 +54,15 @@ Bytes tiff_of(const Bytes& pixels, std::uint32_t width, std::uint32_t height, in
   return file;
 }
 
-struct JpegKind {
-  J_COLOR_SPACE colours = JCS_RGB;
-  int channels = 3;
-  bool progressive = false;
-  Bytes marker = {};    ///< contents of APP1
-  int sampling = 0x11;  ///< of brightness: horizontal, vertical
-};
-
-Bytes jpeg_of(const Bytes& pixels, int width, int height, const JpegKind& kind = {}) {
-  jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&info);
-  unsigned char* bytes = nullptr;
-  unsigned long count = 0;
-  jpeg_mem_dest(&info, &bytes, &count);
-  info.image_width = static_cast<JDIMENSION>(width);
-  info.image_height = static_cast<JDIMENSION>(height);
-  info.input_components = kind.channels;
-  info.in_color_space = kind.colours;
-  jpeg_set_defaults(&info);
-  jpeg_set_quality(&info, 100, TRUE);
-  for (int c = 0; c < info.num_components; ++c)
-    info.comp_info[c].h_samp_factor = info.comp_info[c].v_samp_factor = 1;
-  info.comp_info[0].h_samp_factor = kind.sampling >> 4;
-  info.comp_info[0].v_samp_factor = kind.sampling & 15;
-  if (kind.progressive) jpeg_simple_progression(&info);
-  jpeg_start_compress(&info, TRUE);
-  if (!kind.marker.empty()) {
-    jpeg_write_marker(&info, JPEG_APP0 + 1, kind.marker.data(),
-                      static_cast<unsigned>(kind.marker.size()));
-  }
-  for (int y = 0; y < height; ++y) {
-    JSAMPROW row = const_cast<JSAMPROW>(&pixels[std::size_t(y) * width * kind.channels]);
-    jpeg_write_scanlines(&info, &row, 1);
-  }
-  jpeg_finish_compress(&info);
-  Bytes file(bytes, bytes + count);
-  jpeg_destroy_compress(&info);
-  std::free(bytes);
-  return file;
+/// The contents of APP1 with this orientation, in either order of bytes.
+Bytes exif(int orientation, bool little = false) {
+  Bytes marker{'E', 'x', 'i', 'f', 0, 0,  'M', 'M', 0, 42, 0, 0,
+               0,   8,   0,   1,   1, 18, 0,   3,   0, 0,  0, 1};
+  if (little)
+    marker = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 18, 1, 3, 0, 1, 0, 0, 0};
+  marker.resize(32);
+  marker[little ? 24 : 25] = static_cast<std::uint8_t>(orientation);
+  return marker;
 }
 
 /// Each quarter has a colour of its own: red, green; blue, black.
@@ -198,20 +77,15 @@ Bytes quarters(int side) {
   return pixels;
 }
 
-std::vector<int> pixel(const Image& image, std::int64_t y, std::int64_t x) {
-  const std::uint8_t* at = &image.pixels[3 * (y * image.size.width + x)];
-  return {at[0], at[1], at[2]};
-}
-
 void expect_near(const Image& image, std::int64_t y, std::int64_t x, const std::vector<int>& rgb) {
-  for (std::size_t c = 0; c < 3; ++c)
-    EXPECT_NEAR(pixel(image, y, x)[c], rgb[c], 3) << y << " " << x << " " << c;
+  const std::uint8_t* pixel = &image.pixels[3 * (y * image.size.width + x)];
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(pixel[c], rgb[c], 3) << y << " " << x << " " << c;
 }
 
 TEST(ImageFiles, LosslessFormatsKeepEveryPixel) {
-  for (const Bytes& file :
-       {bytes_of(kBmp), bytes_of(kGif), bytes_of(kWebp), bytes_of(kPng16), bytes_of(kAnimation),
-        bytes_of(kTiff), tiff_of(kPixels, 3, 2), png_of(PNG_FORMAT_RGB, kPixels, 3, 2)}) {
+  for (const Bytes& file : {stored("pixels.bmp"), stored("pixels.gif"), stored("pixels.webp"),
+                            stored("pixels16.png"), stored("animation.webp"), stored("pixels.tiff"),
+                            tiff_of(kPixels, 3, 2), png_of(kPixels, 3, 2)}) {
     const Image image = decode_image(file, "a");
     EXPECT_EQ(image.size, (ImageSize{2, 3, 3}));
     EXPECT_EQ(image.pixels, kPixels);
@@ -219,85 +93,65 @@ TEST(ImageFiles, LosslessFormatsKeepEveryPixel) {
 }
 
 TEST(ImageFiles, GreyBecomesRgbAndWhiteShowsThrough) {
-  EXPECT_EQ(decode_image(png_of(PNG_FORMAT_GRAY, {7, 200}, 2, 1), "a").pixels,
+  EXPECT_EQ(decode_image(png_of({7, 200}, 2, 1, Colours::grey), "a").pixels,
             (Bytes{7, 7, 7, 200, 200, 200}));
   const Bytes rgba{10, 20, 30, 255, 10, 20, 30, 0};
-  EXPECT_EQ(decode_image(png_of(PNG_FORMAT_RGBA, rgba, 2, 1), "a").pixels,
+  EXPECT_EQ(decode_image(png_of(rgba, 2, 1, Colours::rgba), "a").pixels,
             (Bytes{10, 20, 30, 255, 255, 255}));
   const Bytes grey(64, 90);
-  const Image jpeg = decode_image(jpeg_of(grey, 8, 8, {JCS_GRAYSCALE, 1}), "a");
+  const Image jpeg = decode_image(jpeg_of(grey, 8, 8, {Colours::grey}), "a");
   EXPECT_EQ(jpeg.size.channels, 3);
   expect_near(jpeg, 4, 4, {90, 90, 90});
 }
 
-TEST(ImageFiles, JpegOfAllKinds) {
-  for (const bool progressive : {false, true}) {
-    const Image image =
-        decode_image(jpeg_of(quarters(16), 16, 16, {.progressive = progressive}), "a");
-    EXPECT_EQ(image.size, (ImageSize{16, 16, 3}));
-    expect_near(image, 2, 2, {255, 0, 0});
-    expect_near(image, 2, 13, {0, 255, 0});
-    expect_near(image, 13, 2, {0, 0, 255});
-    expect_near(image, 13, 13, {0, 0, 0});
+/// The quarters of an upright image by EXIF's orientation of the stored one: red 0, green 1, blue
+/// 2, black 3.
+const std::vector<std::vector<int>> kUpright{{0, 1, 2, 3}, {1, 0, 3, 2}, {3, 2, 1, 0},
+                                             {2, 3, 0, 1}, {0, 2, 1, 3}, {2, 0, 3, 1},
+                                             {3, 1, 2, 0}, {1, 3, 0, 2}};
+
+void expect_quarters(const Bytes& file, const std::vector<int>& wanted, const ImageSize& size) {
+  const Image image = decode_image(file, "a");
+  EXPECT_EQ(image.size, size);
+  EXPECT_EQ(image_size(file, "a"), size);
+  for (int i = 0; i < 4; ++i) {
+    std::vector<int> rgb(3);
+    if (wanted[i] < 3) rgb[wanted[i]] = 255;
+    expect_near(image, (1 + 2 * (i / 2)) * size.height / 4, (1 + 2 * (i % 2)) * size.width / 4,
+                rgb);
   }
+}
+
+TEST(ImageFiles, JpegOfAllKinds) {
+  for (const bool progressive : {false, true})
+    expect_quarters(jpeg_of(quarters(16), 16, 16, {.progressive = progressive}), kUpright[0],
+                    {16, 16, 3});
   Bytes inks;  // as Adobe stores them: 255 is no ink
   for (int i = 0; i < 64; ++i) inks.insert(inks.end(), {200, 100, 50, 204});
-  expect_near(decode_image(jpeg_of(inks, 8, 8, {JCS_CMYK, 4}), "a"), 3, 3, {160, 80, 40});
+  expect_near(decode_image(jpeg_of(inks, 8, 8, {Colours::cmyk}), "a"), 3, 3, {160, 80, 40});
 }
 
-TEST(ImageFiles, ExifTurnsJpegUpright) {
-  // The colours of quarters() when the file is shown: first row, then second.
-  const std::vector<int> red{255, 0, 0}, green{0, 255, 0}, blue{0, 0, 255}, black{0, 0, 0};
-  const std::vector<std::vector<std::vector<int>>> shown{
-      {red, green, blue, black}, {green, red, black, blue}, {black, blue, green, red},
-      {blue, black, red, green}, {red, blue, green, black}, {blue, red, black, green},
-      {black, green, blue, red}, {green, black, red, blue}};
-  for (const bool little : {false, true}) {
-    for (int orientation = 1; orientation <= 8; ++orientation) {
-      Bytes marker =
-          little ? bytes_of("45786966000049492a0008000000010012010300010000000000000000000000")
-                 : bytes_of("4578696600004d4d002a00000008000101120003000000010000000000000000");
-      marker[little ? 24 : 25] = static_cast<std::uint8_t>(orientation);
-      const Image image = decode_image(jpeg_of(quarters(16), 16, 16, {.marker = marker}), "a");
-      for (int quarter = 0; quarter < 4; ++quarter) {
-        SCOPED_TRACE(orientation);
-        expect_near(image, quarter / 2 ? 13 : 2, quarter % 2 ? 13 : 2,
-                    shown[orientation - 1][quarter]);
-      }
-    }
+TEST(ImageFiles, AreUpright) {
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    SCOPED_TRACE(orientation);
+    const std::vector<int>& wanted = kUpright[orientation - 1];
+    for (const bool little : {false, true})
+      expect_quarters(jpeg_of(quarters(16), 16, 16, {.marker = exif(orientation, little)}), wanted,
+                      {16, 16, 3});
+    expect_quarters(tiff_of(quarters(8), 8, 8, orientation), wanted, {8, 8, 3});
   }
+  expect_quarters(tiff_of(quarters(8), 8, 8, 77), kUpright[0], {8, 8, 3});
+  expect_quarters(stored("quarters.heic"), kUpright[0], {16, 32, 3});
+  expect_quarters(stored("turned.heic"), kUpright[5], {32, 16, 3});
+  expect_quarters(stored("quarters.avif"), kUpright[0], {16, 32, 3});
   const Bytes wide(3 * 8 * 24, 60);
-  Bytes marker = bytes_of("4578696600004d4d002a0000000800010112000300000001000600000000");
-  EXPECT_EQ(decode_image(jpeg_of(wide, 24, 8, {.marker = marker}), "a").size,
-            (ImageSize{24, 8, 3}));
-  marker.resize(20);  // cut off within its entry
-  EXPECT_EQ(decode_image(jpeg_of(wide, 24, 8, {.marker = marker}), "a").size,
-            (ImageSize{8, 24, 3}));
-}
-
-TEST(ImageFiles, TiffAndHeicAreUpright) {
-  // The quarters of the upright image, from the first stored one on: red 0, green 1, blue 2,
-  // black 3.
-  const std::vector<std::vector<int>> upright{{0, 1, 2, 3}, {1, 0, 3, 2}, {3, 2, 1, 0},
-                                              {2, 3, 0, 1}, {0, 2, 1, 3}, {2, 0, 3, 1},
-                                              {3, 1, 2, 0}, {1, 3, 0, 2}};
-  const auto expect_quarters = [](const Bytes& file, const std::vector<int>& wanted) {
-    const Image image = decode_image(file, "a");
-    const std::int64_t height = image.size.height, width = image.size.width;
-    EXPECT_EQ(image_size(file, "a"), image.size);
-    for (int i = 0; i < 4; ++i) {
-      std::vector<int> rgb(3);
-      if (wanted[i] < 3) rgb[wanted[i]] = 255;
-      expect_near(image, (1 + 2 * (i / 2)) * height / 4, (1 + 2 * (i % 2)) * width / 4, rgb);
-    }
+  Bytes marker = exif(6);
+  const auto size = [&] {
+    return decode_image(jpeg_of(wide, 24, 8, {.marker = marker}), "a").size;
   };
-  for (int orientation = 1; orientation <= 8; ++orientation)
-    expect_quarters(tiff_of(quarters(8), 8, 8, orientation), upright[orientation - 1]);
-  expect_quarters(tiff_of(quarters(8), 8, 8, 77), upright[0]);
-  expect_quarters(bytes_of(kHeic), upright[0]);
-  expect_quarters(bytes_of(kTurned), upright[5]);
-  expect_quarters(bytes_of(kAvif), upright[0]);
-  EXPECT_EQ(decode_image(bytes_of(kTurned), "a").size, (ImageSize{32, 16, 3}));
+  EXPECT_EQ(size(), (ImageSize{24, 8, 3}));
+  marker.resize(20);  // cut off within its entry
+  EXPECT_EQ(size(), (ImageSize{8, 24, 3}));
 }
 
 TEST(ImageFiles, JpegIsDecodedNoSmallerThanNeeded) {
@@ -320,11 +174,9 @@ TEST(ImageFiles, PartsOfJpegHaveThePixelsOfTheWhole) {
   Random random(2, Purpose::generate, 0, 0);
   for (const int sampling : {0x11, 0x21, 0x12, 0x22, 0x41}) {
     for (const int orientation : {1, 6, 7, 3, 8}) {
-      Bytes marker = bytes_of("4578696600004d4d002a0000000800010112000300000001000000000000");
-      marker[25] = static_cast<std::uint8_t>(orientation);
-      const Bytes file =
-          jpeg_of(pixels, kWidth, kHeight,
-                  {.progressive = orientation == 3, .marker = marker, .sampling = sampling});
+      const Bytes file = jpeg_of(
+          pixels, kWidth, kHeight,
+          {.progressive = orientation == 3, .marker = exif(orientation), .sampling = sampling});
       const ImageSize size = image_size(file, "a");
       for (int i = 0; i < 6; ++i) {
         const Box box = random_box(size, {.least_area = 0.02}, random);
@@ -361,8 +213,8 @@ TEST(ImageFiles, OfTooManyPixelsAreRefusedBeforeTheyAreDecoded) {
     for (int i = 0; i < bytes; ++i)
       file[at + i] = static_cast<std::uint8_t>(value >> 8 * (big ? bytes - 1 - i : i));
   };
-  Bytes bmp = bytes_of(kBmp), gif = bytes_of(kGif), webp = bytes_of(kWebp),
-        png = png_of(PNG_FORMAT_RGB, kPixels, 3, 2), jpeg = jpeg_of(quarters(16), 16, 16);
+  Bytes bmp = stored("pixels.bmp"), gif = stored("pixels.gif"), webp = stored("pixels.webp"),
+        png = png_of(kPixels, 3, 2), jpeg = jpeg_of(quarters(16), 16, 16);
   for (const std::size_t place : {18, 22}) write(bmp, place, kSide, 4, false);
   for (const std::size_t place : {6, 8}) write(gif, place, kSide, 2, false);
   write(webp, 21, (kSide - 1) | (kSide - 1) << 14, 4, false);
@@ -385,16 +237,11 @@ TEST(ImageFiles, OfTooManyPixelsAreRefusedBeforeTheyAreDecoded) {
 }
 
 TEST(ImageFiles, DamagedFilesAreNamed) {
-  std::vector<Bytes> files{bytes_of(kBmp),
-                           bytes_of(kGif),
-                           bytes_of(kWebp),
-                           bytes_of(kAnimation),
-                           bytes_of(kTiff),
-                           bytes_of(kHeic),
-                           bytes_of(kAvif),
-                           tiff_of(kPixels, 3, 2),
-                           png_of(PNG_FORMAT_RGB, kPixels, 3, 2),
-                           jpeg_of(quarters(16), 16, 16)};
+  std::vector<Bytes> files{stored("pixels.bmp"),    stored("pixels.gif"),
+                           stored("pixels.webp"),   stored("animation.webp"),
+                           stored("pixels.tiff"),   stored("quarters.heic"),
+                           stored("quarters.avif"), tiff_of(kPixels, 3, 2),
+                           png_of(kPixels, 3, 2),   jpeg_of(quarters(16), 16, 16)};
   for (const Bytes& whole : files) {
     for (const std::size_t kept :
          {std::size_t{3}, std::size_t{14}, whole.size() / 2, whole.size() - 14}) {
@@ -404,7 +251,7 @@ TEST(ImageFiles, DamagedFilesAreNamed) {
     }
   }
   EXPECT_THAT(error_of([] { decode_image({}, "cat/x"); }), testing::HasSubstr("empty"));
-  Bytes huge = bytes_of(kBmp);
+  Bytes huge = stored("pixels.bmp");
   huge[20] = 1;  // 65,539 pixels wide
   EXPECT_THAT(error_of([&] { decode_image(huge, "cat/x"); }), testing::HasSubstr("cat/x"));
   for (const std::uint32_t width : {16385u, 70000u, 0xffffffffu, 0u}) {
@@ -438,8 +285,9 @@ TEST(ImageFiles, TruncatedOnesAreFoundByTheHeaders) {
     put(file, std::string(bytes.begin(), bytes.end()));
     check_image(file, whole);
   };
-  for (const Bytes& whole : {bytes_of(kWebp), bytes_of(kAnimation), bytes_of(kTiff),
-                             tiff_of(quarters(64), 64, 64), bytes_of(kHeic), bytes_of(kAvif)}) {
+  for (const Bytes& whole :
+       {stored("pixels.webp"), stored("animation.webp"), stored("pixels.tiff"),
+        tiff_of(quarters(64), 64, 64), stored("quarters.heic"), stored("quarters.avif")}) {
     EXPECT_NO_THROW(check(whole, false));
     EXPECT_NO_THROW(check(whole, true));
     for (const int missing : {1, 12, 30}) {
@@ -449,7 +297,7 @@ TEST(ImageFiles, TruncatedOnesAreFoundByTheHeaders) {
   }
   // Headers alone are read, because decoding is slow, also if an empty box moves the data so far.
   for (const bool moved : {false, true}) {
-    const Bytes whole = moved ? with_data_moved(bytes_of(kAvif)) : bytes_of(kAvif);
+    const Bytes whole = moved ? with_data_moved(stored("quarters.avif")) : stored("quarters.avif");
     EXPECT_NO_THROW(check(whole, true));
     Bytes damaged = whole;
     for (std::size_t i = whole.size() - 53; i < whole.size(); ++i) damaged[i] ^= 0x55;

@@ -3,8 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <jpeglib.h>
-#include <png.h>
 
 #include <chrono>
 #include <map>
@@ -23,6 +21,7 @@
 #include "src/files/file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/image_bytes.h"
 
 // HDF5 itself loses some memory when a header is damaged; handles that stay open would be
 // reachable.
@@ -36,46 +35,20 @@ using testing::HasSubstr;
 
 /// A picture whose red grows from left to right and whose green grows downwards.
 void write_picture(const fs::path& file, int width, int height, int blue) {
-  fs::create_directories(file.parent_path());
-  std::vector<std::uint8_t> rgb;
+  Bytes rgb;
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
       for (const int value : {255 * x / width, 255 * y / height, blue})
         rgb.push_back(static_cast<std::uint8_t>(value));
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  png.width = static_cast<png_uint_32>(width);
-  png.height = static_cast<png_uint_32>(height);
-  png.format = PNG_FORMAT_RGB;
-  ASSERT_TRUE(png_image_write_to_file(&png, file.c_str(), 0, rgb.data(), 0, nullptr));
+  put_image(file, png_of(rgb, width, height));
 }
 
 /// A JPEG file of noise.
 void write_jpeg(const fs::path& file, int width, int height) {
-  jpeg_compress_struct info{};
-  jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&info);
-  unsigned char* bytes = nullptr;
-  unsigned long count = 0;
-  jpeg_mem_dest(&info, &bytes, &count);
-  info.image_width = static_cast<JDIMENSION>(width);
-  info.image_height = static_cast<JDIMENSION>(height);
-  info.input_components = 3;
-  info.in_color_space = JCS_RGB;
-  jpeg_set_defaults(&info);
-  jpeg_start_compress(&info, TRUE);
   Random noise(7, Purpose::generate, 0, 0);
-  std::vector<std::uint8_t> row(std::size_t{3} * width);
-  for (int y = 0; y < height; ++y) {
-    for (std::uint8_t& value : row) value = static_cast<std::uint8_t>(noise.below(256));
-    JSAMPROW at = row.data();
-    jpeg_write_scanlines(&info, &at, 1);
-  }
-  jpeg_finish_compress(&info);
-  put(file, {reinterpret_cast<const char*>(bytes), count});
-  jpeg_destroy_compress(&info);
-  std::free(bytes);
+  Bytes pixels(std::size_t{3} * width * height);
+  for (std::uint8_t& value : pixels) value = static_cast<std::uint8_t>(noise.below(256));
+  put_image(file, jpeg_of(pixels, width, height, {.sampling = 0x22, .quality = 75}));
 }
 
 std::vector<float> read(const Dataset& set, std::int64_t index, Random* random = nullptr) {
