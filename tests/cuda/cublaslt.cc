@@ -5,54 +5,36 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <vector>
 
 #include "src/base/random.h"
 #include "src/device/cuda/affine.h"
 #include "src/device/cuda/product.h"
+#include "tests/support/tensor.h"
 
 extern "C" int cublaslt_double_products();
 
 namespace lockstep::cuda {
 namespace {
 
-using Values = std::vector<float>;
-
 /// Memory of the host, aligned as that of a GPU, with random values that bf16 represents exactly.
-class Tensor {
- public:
-  Tensor(Shape shape, Type type, std::uint32_t number)
-      : memory_(make_cpu_device(1)->allocate(shape.count() * size_of(type), Place::device)),
-        view{memory_.get(), shape, type} {
-    Random random(3, Purpose::generate, 0, number);
-    dispatch(type, [&]<class T>(T*) {
-      for (std::int64_t i = 0; i < shape.count(); ++i)
-        view.as<T>()[i] = static_cast<float>(random.below(65)) / 32 - 1;
-    });
-  }
-  Values values() const {
-    Values values;
-    dispatch(view.type, [&]<class T>(T*) {
-      for (std::int64_t i = 0; i < view.count(); ++i) values.push_back(view.as<T>()[i]);
-    });
-    return values;
-  }
+Tensor tensor(Shape shape, Type type, std::uint32_t number) {
+  static const std::unique_ptr<Device> cpu = make_cpu_device(1);
+  Tensor tensor(*cpu, shape, type);
+  Random random(3, Purpose::generate, 0, number);
+  Values values(shape.count());
+  for (double& value : values) value = random.below(65) / 32.0 - 1;
+  tensor.set(values);
+  return tensor;
+}
 
- private:
-  Memory memory_;
-
- public:
-  View view;
-};
-
-void expect_near(const Values& is, const Values& wanted, float tolerance) {
+void expect_near(const Values& is, const Values& wanted, double tolerance) {
   ASSERT_EQ(is.size(), wanted.size());
   for (std::size_t i = 0; i < is.size(); ++i) ASSERT_NEAR(is[i], wanted[i], tolerance) << i;
 }
 
 Tensor scratch_of(std::size_t bytes) {
-  return {{static_cast<std::int64_t>(bytes / 4 + 1)}, Type::f32, 9};
+  return tensor({static_cast<std::int64_t>(bytes / 4 + 1)}, Type::f32, 9);
 }
 
 class CublasltDouble : public testing::Test {
@@ -81,14 +63,16 @@ TEST_F(CublasltDouble, MultipliesPairsOfMatrices) {
                                  .inner = inner,
                                  .transposed_a = transposed == 1,
                                  .transposed_b = transposed == 2};
-          const Tensor a({count, rows, inner}, type, 1), b({count, inner, columns}, type, 2),
-              own({count, rows, columns}, result, 3), wanted({count, rows, columns}, result, 4);
+          const Shape product{count, rows, columns};
+          const Tensor a = tensor({count, rows, inner}, type, 1),
+                       b = tensor({count, inner, columns}, type, 2),
+                       own = tensor(product, result, 3), wanted = tensor(product, result, 4);
           const auto plan = make_product(planner_, spec);
           EXPECT_EQ(plan->implementation().substr(0, 8), "cuBLASLt");
           const Tensor scratch = scratch_of(plan->scratch_bytes());
           plan->run(stream_, a.view, b.view, own.view, scratch.view.data);
           make_row_product(spec)->run(stream_, a.view, b.view, wanted.view, nullptr);
-          expect_near(own.values(), wanted.values(), 1e-5f);
+          expect_near(own.values(), wanted.values(), 1e-5);
         }
       }
     }
@@ -108,11 +92,14 @@ TEST_F(CublasltDouble, ComputesDenseLayersOfAnyKind) {
                              .biases = biases,
                              .layers = layers};
         const Shape x_shape{layers * 5, 8}, w_shape{layers * 7, 8}, y_shape{layers * 5, 7};
-        const Tensor x(x_shape, Type::f32, 1), w(w_shape, Type::f32, 2), b({7}, Type::f32, 3),
-            dy(y_shape, Type::f32, 4);
+        const auto fp32 = [](Shape shape, std::uint32_t number) {
+          return tensor(shape, Type::f32, number);
+        };
+        const Tensor x = fp32(x_shape, 1), w = fp32(w_shape, 2), b = fp32({7}, 3),
+                     dy = fp32(y_shape, 4);
         const auto results = [&](AffinePlan& plan) {
-          const Tensor y(y_shape, Type::f32, 5), dx(x_shape, Type::f32, 6),
-              dw(w_shape, Type::f32, 7), db({7}, Type::f32, 8);
+          const Tensor y = fp32(y_shape, 5), dx = fp32(x_shape, 6), dw = fp32(w_shape, 7),
+                       db = fp32({7}, 8);
           const Tensor scratch = scratch_of(plan.scratch_bytes());
           void* const at = scratch.view.data;
           plan.forward(stream_, x.view, w.view, biases ? b.view : View(), y.view, at);
@@ -126,7 +113,7 @@ TEST_F(CublasltDouble, ComputesDenseLayersOfAnyKind) {
           }
           return all;
         };
-        expect_near(results(*make_dense(planner_, spec)), results(*cpu->dense(spec)), 1e-5f);
+        expect_near(results(*make_dense(planner_, spec)), results(*cpu->dense(spec)), 1e-5);
       }
     }
   }

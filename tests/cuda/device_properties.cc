@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/device/cuda/cudnn.h"
-#include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
 
 namespace {
 
@@ -41,7 +41,7 @@ TEST(DeviceProperties, WorkWithoutAHandle) {
 }
 
 TEST(DeviceProperties, InvalidTextIsRefused) {
-  EXPECT_TRUE(mentions(error_of([] { Cudnn({}, "no JSON"); }), {"properties"}));
+  expect_error({"properties"}, [] { Cudnn({}, "no JSON"); });
 }
 
 }  // namespace

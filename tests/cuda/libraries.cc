@@ -17,10 +17,6 @@ CudaLibraries sound() {
           .odd_cudnn_parts = {}};
 }
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST(CudaLibraries, ThatAreNotOlderServe) {
   EXPECT_EQ(refusal(sound()), "");
   CudaLibraries later = sound();
@@ -60,8 +56,8 @@ TEST(CudaLibraries, OfThisMachineServe) {
   const CudaLibraries found = find_cuda_libraries();
   EXPECT_EQ(refusal(found), "") << text_of(found);
   EXPECT_EQ(found.cuda.found, found.cuda.compiled) << "the runtime is linked statically";
-  EXPECT_TRUE(holds(found.cudnn.path, "libcudnn.so.9")) << found.cudnn.path;
-  EXPECT_TRUE(holds(found.nccl.path, "libnccl.so.2")) << found.nccl.path;
+  EXPECT_TRUE(mentions(found.cudnn.path, {"libcudnn.so.9"}));
+  EXPECT_TRUE(mentions(found.nccl.path, {"libnccl.so.2"}));
 }
 
 TEST(CudaLibraries, CublasltHasAllFunctions) {
@@ -69,7 +65,7 @@ TEST(CudaLibraries, CublasltHasAllFunctions) {
     const cuda::Cublaslt opened({});
     EXPECT_TRUE(opened.version().starts_with("cuBLASLt 1")) << opened.version();
   } catch (const Error& error) {  // it is loaded, but there is no GPU
-    EXPECT_TRUE(holds(error.what(), "cuBLASLt does not start: ")) << error.what();
+    EXPECT_TRUE(mentions(error.what(), {"cuBLASLt does not start: "}));
   }
 }
 

@@ -11,36 +11,11 @@
 #include "src/base/random.h"
 #include "src/device/cuda/device.h"
 #include "src/device/each.h"
+#include "tests/support/device_array.h"
+#include "tests/support/error_of.h"
 
 namespace lockstep {
 namespace {
-
-/// An array of the device, filled from and read into the host's.
-template <class T>
-class Array {
- public:
-  Array(Device& device, Stream& stream, const std::vector<T>& values)
-      : device_(device),
-        stream_(stream),
-        count_(values.size()),
-        memory_(device.allocate(count_ * sizeof(T), Place::device)) {
-    device_.copy(stream_, data(), values.data(), count_ * sizeof(T));
-    stream_.synchronize();
-  }
-  T* data() const { return reinterpret_cast<T*>(memory_.get()); }
-  std::vector<T> values() const {
-    std::vector<T> result(count_);
-    device_.copy(stream_, result.data(), data(), count_ * sizeof(T));
-    stream_.synchronize();
-    return result;
-  }
-
- private:
-  Device& device_;
-  Stream& stream_;
-  std::size_t count_;
-  Memory memory_;
-};
 
 struct CountUp {
   std::int32_t* counts;
@@ -107,10 +82,9 @@ TEST_F(Gpu, MemoryIsZeroedAndAligned) {
     for (const std::size_t bytes : {1, 4095, 5000000}) {
       const Memory memory = device_->allocate(bytes, place);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 4096, 0u);
-      std::vector<std::uint8_t> copy(bytes, 1);
-      device_->copy(*stream_, copy.data(), memory.get(), bytes);
-      stream_->synchronize();
-      EXPECT_EQ(copy, std::vector<std::uint8_t>(bytes));
+      const auto count = static_cast<std::int64_t>(bytes);
+      EXPECT_EQ(read_array<std::uint8_t>(*device_, *stream_, memory.get(), count),
+                std::vector<std::uint8_t>(bytes));
     }
   }
 }
@@ -132,7 +106,7 @@ TEST_F(Gpu, DrawsTheCpusNumbers) {
   std::vector<std::uint32_t> wanted(kCount);
   HostStream host;
   each(host, kCount, Draw{wanted.data()});
-  const Array<std::uint32_t> numbers(*device_, *stream_, std::vector<std::uint32_t>(kCount));
+  const DeviceArray<std::uint32_t> numbers(*device_, *stream_, std::vector<std::uint32_t>(kCount));
   each(*stream_, kCount, Draw{numbers.data()});
   EXPECT_EQ(numbers.values(), wanted);
 }
@@ -148,9 +122,10 @@ TEST_F(Gpu, RowsAreSharedByAWarp) {
     std::uint32_t count = 0;
     HostStream host;
     each_row(host, kRows, columns, SumRow{matrix.data(), columns, wanted.data(), &total, &count});
-    const Array<std::int64_t> on_gpu(*device_, *stream_, matrix), sum(*device_, *stream_, {0});
-    const Array<Row> rows(*device_, *stream_, std::vector<Row>(kRows));
-    const Array<std::uint32_t> counted(*device_, *stream_, {0});
+    const DeviceArray<std::int64_t> on_gpu(*device_, *stream_, matrix),
+        sum(*device_, *stream_, {0});
+    const DeviceArray<Row> rows(*device_, *stream_, std::vector<Row>(kRows));
+    const DeviceArray<std::uint32_t> counted(*device_, *stream_, {0});
     each_row(*stream_, kRows, columns,
              SumRow{on_gpu.data(), columns, rows.data(), sum.data(), counted.data()});
     EXPECT_EQ(rows.values(), wanted) << columns;
@@ -178,7 +153,7 @@ TEST_F(Gpu, EventsOrderStreams) {
   const std::unique_ptr<Stream> other = device_->stream();
   const std::unique_ptr<Event> event = device_->event();
   EXPECT_TRUE(event->done()) << "nothing was recorded";
-  const Array<std::int32_t> first(*device_, *stream_, {0}), second(*device_, *stream_, {0});
+  const DeviceArray<std::int32_t> first(*device_, *stream_, {0}), second(*device_, *stream_, {0});
   each(*stream_, 1, Slow{first.data()});
   event->record(*stream_);
   EXPECT_FALSE(event->done()) << "enqueued, not done";
@@ -192,7 +167,7 @@ TEST_F(Gpu, EventsOrderStreams) {
 TEST_F(Gpu, AGraphRepeatsItsForks) {
   const std::unique_ptr<Stream> other = device_->stream();
   const std::unique_ptr<Event> fork = device_->event(), join = device_->event();
-  const Array<std::int32_t> mine(*device_, *stream_, {0, 0}), theirs(*device_, *stream_, {0});
+  const DeviceArray<std::int32_t> mine(*device_, *stream_, {0, 0}), theirs(*device_, *stream_, {0});
   const auto body = [&] {
     each(*stream_, 2, CountUp{mine.data()});
     fork->record(*stream_);
@@ -210,12 +185,9 @@ TEST_F(Gpu, AGraphRepeatsItsForks) {
 }
 
 TEST_F(Gpu, ErrorsAreReportedOnce) {
-  try {
-    const Memory much = device_->allocate(std::size_t{1} << 50, Place::device);
-    ADD_FAILURE() << "there is no such memory";
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).rfind("out of GPU memory: ", 0), 0u) << error.what();
-  }
+  const std::string error =
+      error_of([&] { device_->allocate(std::size_t{1} << 50, Place::device); });
+  EXPECT_TRUE(error.starts_with("out of GPU memory: ")) << error;
   each(*stream_, 1,
        Slow{reinterpret_cast<std::int32_t*>(device_->allocate(4, Place::device).release())});
   EXPECT_NO_THROW(stream_->synchronize()) << "the error was reported once";

@@ -17,31 +17,11 @@ Device& gpu() {
 }
 
 TEST_P(EveryLayer, OnAGpuGradientsMatchCentralDifferencesInDouble) {
-  const LayerCase& c = GetParam();
-  Outcome o = run_case(c, Type::f32, &gpu(), false);
-  const double tolerance = std::max(c.tolerance, kFp32);
-  EXPECT_LT(distance(o.y, c.reference(o.in)), tolerance) << "forward";
-  const auto compare = [&](const char* what, const Values& gradient, Values& values) {
-    const std::size_t stride = values.size() / 150 + 1;
-    EXPECT_LT(distance(every(gradient, stride),
-                       numeric_gradient(c.reference, o.in, values, o.upstream, stride)),
-              tolerance)
-        << what;
-  };
-  compare("dx", o.dx, o.in.x);
-  for (std::size_t p = 0; p < o.names.size(); ++p) {
-    if (o.trained[p]) compare(o.names[p].c_str(), o.gradients[p], o.in.parameters[p]);
-  }
+  check_against_double(GetParam(), &gpu(), std::max(GetParam().tolerance, kFp32));
 }
 
 void check_narrow_on_gpu(const LayerCase& c, Type type, double tolerance) {
-  const Outcome narrow = run_case(c, type, &gpu(), true),
-                wide = run_case(c, Type::f32, make_cpu_device(1).get(), true);
-  EXPECT_LT(distance(narrow.y, wide.y), tolerance);
-  EXPECT_LT(distance(narrow.dx, wide.dx), tolerance);
-  for (std::size_t p = 0; p < wide.names.size(); ++p) {
-    EXPECT_LT(distance(narrow.gradients[p], wide.gradients[p]), tolerance) << wide.names[p];
-  }
+  expect_near(run_case(c, type, &gpu(), true), run_case(c, Type::f32, 1, true), tolerance);
 }
 
 TEST_P(EveryLayer, OnAGpuBfloat16IsWithinItsRounding) {

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "src/base/random.h"
 #include "src/device/cuda/device.h"
+#include "tests/support/device_array.h"
 
 namespace lockstep {
 namespace {
@@ -19,45 +19,30 @@ struct Outcome {
   std::vector<std::int64_t> confusion;
 };
 
-Outcome outcome(Device& device, Type type, std::int64_t samples, std::int64_t classes) {
+template <class T>
+Outcome outcome_of(Device& device, std::int64_t samples, std::int64_t classes) {
   const auto stream = device.stream();
   const Shape shape{samples, classes};
-  const std::size_t bytes = static_cast<std::size_t>(shape.count()) * size_of(type),
-                    counts = static_cast<std::size_t>(classes * classes) * sizeof(std::int64_t);
-  const auto label_bytes = static_cast<std::size_t>(samples) * sizeof(std::int32_t);
-  const Memory host = device.allocate(bytes, Place::host),
-               host_labels = device.allocate(label_bytes, Place::host),
-               host_results = device.allocate(sizeof(Score) + counts, Place::host),
-               logits = device.allocate(bytes, Place::device),
-               labels = device.allocate(label_bytes, Place::device),
-               gradient = device.allocate(bytes, Place::device),
-               results = device.allocate(sizeof(Score) + counts, Place::device);
   Random random(9, Purpose::generate, 0, 0);
-  dispatch(type, [&]<class T>(T*) {
-    for (std::int64_t i = 0; i < shape.count(); ++i)
-      reinterpret_cast<T*>(host.get())[i] = 3 * random.normal();
-  });
-  for (std::int64_t n = 0; n < samples; ++n) {
-    reinterpret_cast<std::int32_t*>(host_labels.get())[n] =
-        static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(classes)));
-  }
-  device.copy(*stream, logits.get(), host.get(), bytes);
-  device.copy(*stream, labels.get(), host_labels.get(), label_bytes);
-  softmax_cross_entropy(*stream, {logits.get(), shape, type}, {labels.get(), {samples}, Type::i32},
-                        1, {gradient.get(), shape, type}, reinterpret_cast<Score*>(results.get()),
-                        reinterpret_cast<std::int64_t*>(results.get() + sizeof(Score)), 0.125f);
-  device.copy(*stream, host.get(), gradient.get(), bytes);
-  device.copy(*stream, host_results.get(), results.get(), sizeof(Score) + counts);
-  stream->synchronize();
-  Outcome result;
-  dispatch(type, [&]<class T>(T*) {
-    for (std::int64_t i = 0; i < shape.count(); ++i)
-      result.gradient.push_back(static_cast<float>(reinterpret_cast<const T*>(host.get())[i]));
-  });
-  std::memcpy(&result.score, host_results.get(), sizeof(Score));
-  result.confusion.resize(static_cast<std::size_t>(classes * classes));
-  std::memcpy(result.confusion.data(), host_results.get() + sizeof(Score), counts);
-  return result;
+  std::vector<T> noise(shape.count());
+  std::vector<std::int32_t> classes_of(samples);
+  for (T& value : noise) value = 3 * random.normal();
+  for (std::int32_t& label : classes_of)
+    label = static_cast<std::int32_t>(random.below(static_cast<std::uint32_t>(classes)));
+  const DeviceArray<T> logits(device, *stream, noise), gradient(device, *stream, noise);
+  const DeviceArray<std::int32_t> labels(device, *stream, classes_of);
+  const DeviceArray<Score> score(device, *stream, {Score()});
+  const DeviceArray<std::int64_t> confusion(device, *stream,
+                                            std::vector<std::int64_t>(classes * classes));
+  softmax_cross_entropy(
+      *stream, {logits.data(), shape, type_of<T>}, {labels.data(), {samples}, Type::i32}, 1,
+      {gradient.data(), shape, type_of<T>}, score.data(), confusion.data(), 0.125f);
+  const std::vector<T> slopes = gradient.values();
+  return {{slopes.begin(), slopes.end()}, score.values()[0], confusion.values()};
+}
+
+Outcome outcome(Device& device, Type type, std::int64_t samples, std::int64_t classes) {
+  return dispatch(type, [&]<class T>(T*) { return outcome_of<T>(device, samples, classes); });
 }
 
 TEST(LossOnGpu, IsTheCpus) {

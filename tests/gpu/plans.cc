@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -14,64 +13,21 @@
 #include "src/device/cuda/device.h"
 #include "src/device/cuda/planner.h"
 #include "src/device/cuda/product.h"
+#include "tests/support/tensor.h"
 
 namespace lockstep::cuda {
 namespace {
 
-using Values = std::vector<double>;
+/// Fills `tensor` with the random values of `number`, and returns them.
+Values filled(Tensor& tensor, std::uint32_t number) {
+  Random random(11, Purpose::generate, 0, number);
+  tensor.fill(random, 1);
+  return tensor.values();
+}
 
-/// Memory of the GPU with the host's view of it in double.
-class Tensor {
- public:
-  Tensor(Device& device, std::int64_t count, Type type)
-      : device_(device),
-        count_(count),
-        type_(type),
-        bytes_(count * size_of(type)),
-        host_(device.allocate(bytes_, Place::host)),
-        memory_(device.allocate(bytes_, Place::device)),
-        stream_(device.stream()) {}
-
-  Values fill(std::uint32_t number) {
-    Random random(11, Purpose::generate, 0, number);
-    Values values;
-    dispatch(type_, [&](auto* tag) {
-      auto* to = reinterpret_cast<decltype(tag)>(host_.get());
-      for (std::int64_t i = 0; i < count_; ++i)
-        values.push_back(static_cast<float>(to[i] = random.uniform(-1, 1)));
-    });
-    upload();
-    return values;
-  }
-  void poison() {
-    std::memset(host_.get(), 0xff, bytes_);
-    upload();
-  }
-  Values values() {
-    device_.copy(*stream_, host_.get(), memory_.get(), bytes_);
-    stream_->synchronize();
-    Values values;
-    dispatch(type_, [&](auto* tag) {
-      const auto* from = reinterpret_cast<decltype(tag)>(host_.get());
-      for (std::int64_t i = 0; i < count_; ++i) values.push_back(static_cast<float>(from[i]));
-    });
-    return values;
-  }
-  void* data() { return memory_.get(); }
-
- private:
-  void upload() {
-    device_.copy(*stream_, memory_.get(), host_.get(), bytes_);
-    stream_->synchronize();
-  }
-
-  Device& device_;
-  std::int64_t count_;
-  Type type_;
-  std::size_t bytes_;
-  Memory host_, memory_;
-  std::unique_ptr<Stream> stream_;
-};
+Tensor workspace_of(Device& device, std::size_t bytes) {
+  return {device, {static_cast<std::int64_t>(bytes / 4 + 1)}, Type::f32};
+}
 
 /// The result of `c` in double. `sizes` contains the sum of the absolute products of each value,
 /// the measure for its rounding error.
@@ -124,37 +80,39 @@ double tolerance(Type type, bool tf32) {
   return type == Type::bf16 ? 1.0 / 128 : type == Type::f16 ? 1.0 / 1024 : tf32 ? 1.0 / 512 : 1e-4;
 }
 
+/// The largest error in relation to `sizes`. NaN is the worst, and stays.
+double worst_error(const Values& found, const Values& wanted, const Values& sizes) {
+  double worst = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double error = std::abs(found[i] - wanted[i]) / std::max(sizes[i], 1e-3);
+    worst = error <= worst ? worst : error;
+  }
+  return worst;
+}
+
 void check(Device& device, const std::vector<const Library*>& libraries, Convolution work,
            bool tf32) {
   const Type type = work.type;
-  Tensor x(device, work.x.count(), type), w(device, work.w.count(), type),
-      b(device, work.w[0], type), y(device, work.y.count(), type);
+  Tensor x(device, work.x, type), w(device, work.w, type), b(device, {work.w[0]}, type),
+      y(device, work.y, type);
   const std::unique_ptr<Stream> stream = device.stream();
   for (const Pass pass : {Pass::forward, Pass::backward_data, Pass::backward_weights}) {
     work.pass = pass;
     if (pass != Pass::forward) work.bias = work.relu = false;
     SCOPED_TRACE(work.text());
-    const Values xs = x.fill(1), ws = w.fill(2), bs = b.fill(3), ys = y.fill(4);
+    const Values xs = filled(x, 1), ws = filled(w, 2), bs = filled(b, 3), ys = filled(y, 4);
     const Reference wanted = reference(work, xs, ws, bs, ys);
     Tensor& result = pass == Pass::forward ? y : pass == Pass::backward_data ? x : w;
     int plans = 0;
     for (const Library* library : libraries) {
       for (const auto& plan : library->plans(work, std::numeric_limits<std::size_t>::max())) {
         SCOPED_TRACE(plan->name());
-        Tensor workspace(device, static_cast<std::int64_t>(plan->workspace_bytes() / 4 + 1),
-                         Type::f32);
-        workspace.poison();
+        const Tensor workspace = workspace_of(device, plan->workspace_bytes());
         result.poison();
-        plan->run(*stream, {x.data(), w.data(), b.data(), y.data()}, workspace.data());
+        plan->run(*stream, {x.view.data, w.view.data, b.view.data, y.view.data},
+                  workspace.view.data);
         stream->synchronize();
-        const Values found = result.values();
-        double worst = 0;
-        for (std::size_t i = 0; i < found.size(); ++i) {
-          const double error =
-              std::abs(found[i] - wanted.result[i]) / std::max(wanted.sizes[i], 1e-3);
-          worst = error <= worst ? worst : error;  // NaN is the worst, and stays
-        }
-        EXPECT_LT(worst, tolerance(type, tf32));
+        EXPECT_LT(worst_error(result.values(), wanted.result, wanted.sizes), tolerance(type, tf32));
         ++plans;
       }
     }
@@ -196,17 +154,13 @@ TEST(Plans, ProductsMatchTheRowWiseKernel) {
                                  .inner = inner,
                                  .transposed_a = transposed == 1,
                                  .transposed_b = transposed == 2};
-          Tensor a(*device, kCount * rows * inner, type),
-              b(*device, kCount * inner * columns, type);
-          a.fill(1), b.fill(2);
+          Tensor a(*device, {kCount * rows * inner}, type),
+              b(*device, {kCount * inner * columns}, type);
+          filled(a, 1), filled(b, 2);
           const auto product_by = [&](ProductPlan& plan) {
-            Tensor c(*device, kCount * rows * columns, result),
-                scratch(*device, static_cast<std::int64_t>(plan.scratch_bytes() / 4 + 1),
-                        Type::f32);
-            c.poison(), scratch.poison();
-            plan.run(*stream, {a.data(), {kCount * rows * inner}, type},
-                     {b.data(), {kCount * inner * columns}, type},
-                     {c.data(), {kCount * rows * columns}, result}, scratch.data());
+            const Tensor c(*device, {kCount * rows * columns}, result),
+                scratch = workspace_of(*device, plan.scratch_bytes());
+            plan.run(*stream, a.view, b.view, c.view, scratch.view.data);
             stream->synchronize();
             return c.values();
           };
@@ -215,12 +169,8 @@ TEST(Plans, ProductsMatchTheRowWiseKernel) {
                        << name_of(type) << " " << name_of(result) << " " << transposed << " "
                        << rows << " by " << plan->implementation());
           const Values found = product_by(*plan), wanted = product_by(*make_row_product(spec));
-          double worst = 0;
-          for (std::size_t i = 0; i < found.size(); ++i) {
-            const double error = std::abs(found[i] - wanted[i]) / static_cast<double>(inner);
-            worst = error <= worst ? worst : error;
-          }
-          EXPECT_LT(worst, tolerance(result, false));
+          const Values sizes(found.size(), static_cast<double>(inner));
+          EXPECT_LT(worst_error(found, wanted, sizes), tolerance(result, false));
         }
       }
     }
@@ -260,17 +210,15 @@ TEST(Plans, DeterministicKernelsAreBitwiseReproducible) {
     work.type = type;
     work.pass = Pass::backward_weights;
     work.bias = work.relu = false;
-    Tensor x(*device, work.x.count(), type), w(*device, work.w.count(), type),
-        y(*device, work.y.count(), type);
-    x.fill(1), y.fill(2);
+    Tensor x(*device, work.x, type), w(*device, work.w, type), y(*device, work.y, type);
+    filled(x, 1), filled(y, 2);
     for (const auto& plan : cudnn.plans(work, 8)) {
       SCOPED_TRACE(plan->name());
-      Tensor workspace(*device, static_cast<std::int64_t>(plan->workspace_bytes() / 4 + 1),
-                       Type::f32);
+      const Tensor workspace = workspace_of(*device, plan->workspace_bytes());
       Values first;
       for (int run = 0; run < 5; ++run) {
         w.poison();
-        plan->run(*stream, {x.data(), w.data(), nullptr, y.data()}, workspace.data());
+        plan->run(*stream, {x.view.data, w.view.data, nullptr, y.view.data}, workspace.view.data);
         stream->synchronize();
         if (run == 0) first = w.values();
         EXPECT_EQ(w.values(), first);

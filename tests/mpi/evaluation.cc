@@ -59,6 +59,7 @@ NamedLayers small_layers(Shape, int classes) {
 }
 
 constexpr std::size_t kMistakes = 7;
+constexpr auto kToTheEnd = [](double) { return true; };
 const ModelEntry kEntry{"small", "", crop_shape(), false, small_layers};
 
 /// A checkpoint of initial weights on rank 0, with an average that differs.
@@ -84,12 +85,6 @@ class Evaluations : public testing::Test {
   std::optional<Checkpoint> checkpoint_;
 };
 
-struct Case {
-  bool stored;
-  Type type;
-  bool views;
-};
-
 void expect_same(const EvaluationResult& is, const EvaluationResult& wanted) {
   EXPECT_EQ(is.score, wanted.score);
   EXPECT_EQ(is.confusion, wanted.confusion);
@@ -100,7 +95,7 @@ void expect_same(const EvaluationResult& is, const EvaluationResult& wanted) {
 
 TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
   const auto cpu = make_cpu_device(1), later = make_async_device();
-  for (const auto& [stored, type, views] : {Case{true, Type::f32, false},
+  for (const auto& [stored, type, views] : {std::tuple{true, Type::f32, false},
                                             {false, Type::f32, false},
                                             {true, Type::f32, true},
                                             {true, Type::bf16, false},
@@ -143,9 +138,8 @@ TEST_F(Evaluations, RepeatABatchAsAGraph) {
     Evaluation evaluation(*device, kEntry, data, Type::f32);
     evaluation.find_mistakes(kMistakes);
     float* const weights = evaluation.load(comm_, checkpoint(), "parameters");
-    for (; times > 1; --times)
-      evaluation.run(alone_of(comm_), weights, [](double) { return true; });
-    return *evaluation.run(alone_of(comm_), weights, [](double) { return true; });
+    for (; times > 1; --times) evaluation.run(alone_of(comm_), weights, kToTheEnd);
+    return *evaluation.run(alone_of(comm_), weights, kToTheEnd);
   };
   expect_same(evaluated(make_async_device({.captured = &graphs}), 2),
               evaluated(make_cpu_device(1), 1));
@@ -170,8 +164,7 @@ TEST_F(Evaluations, ReturnTheCpusFirstBatch) {
   const Noise data(true);
   const auto first_batch = [&](const std::unique_ptr<Device>& device) {
     Evaluation evaluation(*device, kEntry, data, Type::f32);
-    evaluation.run(comm_, evaluation.load(comm_, checkpoint(), "parameters"),
-                   [](double) { return true; });
+    evaluation.run(comm_, evaluation.load(comm_, checkpoint(), "parameters"), kToTheEnd);
     return evaluation.first_batch();
   };
   const Answers wanted = first_batch(make_cpu_device(1)), is = first_batch(make_async_device());
@@ -188,7 +181,7 @@ TEST_F(Evaluations, CannotUseWeightsInMemoryOfTheHost) {
   Evaluation evaluation(*device, kEntry, data, Type::f32);
   std::vector<float> weights(evaluation.model().layout().count);
   // A rank without a batch learns of the others' PointerFault.
-  EXPECT_THROW(evaluation.run(comm_, weights.data(), [](double) { return true; }), AgreedError);
+  EXPECT_THROW(evaluation.run(comm_, weights.data(), kToTheEnd), AgreedError);
 }
 
 TEST_F(Evaluations, AClassifierGivesTheCpusProbabilities) {

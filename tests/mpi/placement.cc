@@ -48,7 +48,7 @@ TEST(Placement, MakesADeviceOnEveryRankOrOnNone) {
   EXPECT_TRUE(mentions(placement.notes[0], {last.substr(0, last.find(" (")), "cpu"}));
   EXPECT_FALSE(mentions(placement.notes[0], {"driver"}));
   const auto absent = [&] { make_device(comm, devices().back().name, {}, placement); };
-  EXPECT_TRUE(mentions(agreed_error_of(absent), {last}));
+  expect_agreed_error({last}, absent);
 }
 
 }  // namespace

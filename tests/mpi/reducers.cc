@@ -18,7 +18,6 @@
 #include "src/base/random.h"
 #include "tests/mpi/reductions.h"
 #include "tests/support/async_device.h"
-#include "tests/support/error_of.h"
 #include "tests/support/nccl_double.h"
 
 namespace lockstep {
@@ -244,34 +243,41 @@ TEST_P(EveryReducer, IsIdenticalOnAllRanksAndCanonicalIfPromised) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, EveryReducer, testing::ValuesIn(all_cases()), name_of);
 
-class AnyReducer : public testing::TestWithParam<std::string> {};
+/// A communicator and a device for reducers.
+class MakeReducer : public testing::Test {
+ protected:
+  ReducerSpec spec(std::int64_t count, std::vector<Range> buckets) const {
+    return {comm_, *device_, count, std::move(buckets), ""};
+  }
+  const Comm comm_ = world().comm().duplicate();
+  const std::unique_ptr<Device> device_ = make_cpu_device(1);
+};
+
+class AnyReducer : public MakeReducer, public testing::WithParamInterface<std::string> {};
 
 TEST_P(AnyReducer, ReturnsZeroedAlignedPrivateMemory) {
-  const Comm comm = world().comm().duplicate();
-  const auto device = make_cpu_device(1);
   const std::int64_t count = 3000;
-  const auto reducer = make_reducer(GetParam(), {comm, *device, count, {{0, count}}, ""});
+  const auto reducer = make_reducer(GetParam(), spec(count, {{0, count}}));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(reducer->gradients()) % 4096, 0u);
   for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(reducer->gradients()[i], 0);
-  comm.barrier();
-  std::fill_n(reducer->gradients(), count, static_cast<float>(comm.rank()));
-  comm.barrier();
+  comm_.barrier();
+  std::fill_n(reducer->gradients(), count, static_cast<float>(comm_.rank()));
+  comm_.barrier();
   for (std::int64_t i = 0; i < count; ++i)
-    ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.rank()));
+    ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm_.rank()));
   const ReducerTraits& traits = reducer->traits();
   if (GetParam() != "auto") {
     EXPECT_EQ(traits.name, GetParam());
   }
   EXPECT_TRUE(mentions(traits.description, {traits.name}));
-  comm.barrier();
+  comm_.barrier();
 }
 
 TEST_P(AnyReducer, DoesNotTouchElementsOutsideItsBucketsForAnyMessageLength) {
   for (const std::size_t largest : {std::size_t{1000}, world().comm().largest_message()}) {
-    const Comm comm = world().comm().duplicate().with_largest_message(largest);
-    const auto device = make_cpu_device(1);
+    const Comm comm = comm_.with_largest_message(largest);
     const auto reducer =
-        make_reducer(GetParam(), {comm, *device, 20000, {{16, 100}, {1000, 9001}}, ""});
+        make_reducer(GetParam(), {comm, *device_, 20000, {{16, 100}, {1000, 9001}}, ""});
     std::fill_n(reducer->gradients(), 20000, 1.0f);
     for (const int bucket : {0, 1}) reducer->start(bucket);
     for (const int bucket : {1, 0}) reducer->finish(bucket);
@@ -285,50 +291,43 @@ TEST_P(AnyReducer, DoesNotTouchElementsOutsideItsBucketsForAnyMessageLength) {
 }
 
 TEST_P(AnyReducer, SumsBucketsInAnyOrderAtAnyPlace) {
-  const Comm comm = world().comm().duplicate();
-  const auto device = make_cpu_device(1);
   const std::vector<Range> buckets = {{50, 901}, {0, 0}, {1, 49}, {951, 49}, {951, 0}};
-  const auto reducer = make_reducer(GetParam(), {comm, *device, 1000, buckets, ""});
+  const auto reducer = make_reducer(GetParam(), spec(1000, buckets));
   std::fill_n(reducer->gradients(), 1000, 1.0f);
   for (int i = 0; i < std::ssize(buckets); ++i) reducer->start(i);
   for (int i = 0; i < std::ssize(buckets); ++i) reducer->finish(i);
   EXPECT_EQ(reducer->gradients()[0], 1.0f);
   for (int i = 1; i < 1000; ++i)
-    ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm.size())) << i;
+    ASSERT_EQ(reducer->gradients()[i], static_cast<float>(comm_.size())) << i;
 }
 
 TEST_P(AnyReducer, RefusesImpossibleArguments) {
-  const Comm comm = world().comm().duplicate();
-  const auto device = make_cpu_device(1);
-  const auto line = [&](std::int64_t count, std::vector<Range> buckets) {
-    return agreed_error_of([&] { make_reducer(GetParam(), {comm, *device, count, buckets, ""}); });
+  const auto expect_refused = [&](std::int64_t count, const std::vector<Range>& buckets,
+                                  const std::vector<std::string_view>& words) {
+    expect_agreed_error(words, [&] { make_reducer(GetParam(), spec(count, buckets)); });
   };
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
   for (const Range wrong : {Range{-1, 5}, {0, -1}, {90, 11}, {101, 0}, {kHuge, 1}, {1, kHuge}}) {
-    const std::string text = line(100, {{0, 10}, wrong});
-    EXPECT_TRUE(mentions(text, {"bucket 1", fmt::format("begin {}", wrong.begin),
-                                fmt::format("count {}", wrong.count)}));
+    expect_refused(
+        100, {{0, 10}, wrong},
+        {"bucket 1", fmt::format("begin {}", wrong.begin), fmt::format("count {}", wrong.count)});
   }
-  const std::string text = line(100, {{50, 50}, {0, 0}, {0, 51}});
-  EXPECT_TRUE(
-      mentions(text, {"bucket 2", "begin 0", "count 51", "bucket 0", "begin 50", "count 50"}));
-  for (const std::int64_t count : {std::int64_t{-1}, kHuge, kHuge / 4}) {
-    const std::string of_count = line(count, {});
-    EXPECT_TRUE(mentions(of_count, {"count", fmt::format("{}", count)}));
-  }
+  expect_refused(100, {{50, 50}, {0, 0}, {0, 51}},
+                 {"bucket 2", "begin 0", "count 51", "bucket 0", "begin 50", "count 50"});
+  for (const std::int64_t count : {std::int64_t{-1}, kHuge, kHuge / 4})
+    expect_refused(count, {}, {"count", fmt::format("{}", count)});
 }
 
-TEST(Reducers, MustBeTheSameOnAllRanks) {
-  const Comm comm = world().comm().duplicate();
-  if (comm.size() == 1) GTEST_SKIP() << "one rank agrees";
-  const auto device = make_cpu_device(1), other = make_async_device();
-  const bool last = comm.rank() == comm.size() - 1;
-  const ReducerSpec spec{comm, *device, 100, {{0, 100}}};
-  std::string text = agreed_error_of([&] { make_reducer(last ? "ring" : "tree", spec); });
-  EXPECT_TRUE(mentions(text, {"reducer = ring", "reducer = tree"}));
-  const ReducerSpec elsewhere{comm, last ? *other : *device, 100, {{0, 100}}};
-  text = agreed_error_of([&] { make_reducer("tree", elsewhere); });
-  EXPECT_TRUE(mentions(text, {"memory = device", "memory = host"}));
+TEST_F(MakeReducer, MustBeTheSameOnAllRanks) {
+  if (comm_.size() == 1) GTEST_SKIP() << "one rank agrees";
+  const auto other = make_async_device();
+  const bool last = comm_.rank() == comm_.size() - 1;
+  expect_agreed_error({"reducer = ring", "reducer = tree"}, [&] {
+    make_reducer(last ? "ring" : "tree", spec(100, {{0, 100}}));
+  });
+  const ReducerSpec elsewhere{comm_, last ? *other : *device_, 100, {{0, 100}}};
+  expect_agreed_error({"memory = device", "memory = host"},
+                      [&] { make_reducer("tree", elsewhere); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Registry, AnyReducer, [] {
@@ -339,38 +338,31 @@ INSTANTIATE_TEST_SUITE_P(Registry, AnyReducer, [] {
   return testing::ValuesIn(names);
 }());
 
-TEST(MakeReducer, AnUnknownNamePrintsTheRegistryOnAllRanks) {
-  const std::string line = agreed_error_of([] {
-    make_reducer("rnig", {world().comm(), *make_cpu_device(1), 10, {{0, 10}}, ""});
+TEST_F(MakeReducer, AnUnknownNamePrintsTheRegistryOnAllRanks) {
+  expect_agreed_error({"\"ring\"", "halving_doubling"}, [&] {
+    make_reducer("rnig", spec(10, {{0, 10}}));
   });
-  EXPECT_TRUE(mentions(line, {"\"ring\"", "halving_doubling"}));
 }
 
-TEST(MakeReducer, AReducerOfGpusIsRefusedForGradientsOfTheHost) {
+TEST_F(MakeReducer, AReducerOfGpusIsRefusedForGradientsOfTheHost) {
   for (const ReducerEntry& entry : reducers()) {  // none in a build without CUDA
-    if (!entry.on_device) continue;
-    EXPECT_TRUE(mentions(
-        agreed_error_of([&] {
-          make_reducer(entry.name, {world().comm(), *make_cpu_device(1), 10, {{0, 10}}, ""});
-        }),
-        {"GPU"}));
+    if (entry.on_device)
+      expect_agreed_error({"GPU"}, [&] { make_reducer(entry.name, spec(10, {{0, 10}})); });
   }
 }
 
-TEST(MakeReducer, HierarchicalIsCanonicalOnEvenHostsInOrder) {
-  const auto device = make_cpu_device(1);
-  const Comm comm = world().comm().duplicate();
-  const ReducerSpec spec{comm, *device, 10, {{0, 10}}};
-  const int size = comm.size();
-  EXPECT_EQ(make_on_groups(spec, comm.rank() / 2)->traits().canonical, size != 3);
-  EXPECT_EQ(make_on_groups(spec, comm.rank() % 2)->traits().canonical, size <= 2);
-  EXPECT_TRUE(make_on_groups(spec, 0)->traits().canonical) << "shared is";
+TEST_F(MakeReducer, HierarchicalIsCanonicalOnEvenHostsInOrder) {
+  const int rank = comm_.rank(), size = comm_.size();
+  const auto canonical = [&](int group) {
+    return make_on_groups(spec(10, {{0, 10}}), group)->traits().canonical;
+  };
+  EXPECT_EQ(canonical(rank / 2), size != 3);
+  EXPECT_EQ(canonical(rank % 2), size <= 2);
+  EXPECT_TRUE(canonical(0)) << "shared is";
 }
 
-TEST(MakeReducer, AutoIsSharedOnOneHostWithAReason) {
-  const Comm comm = world().comm().duplicate();
-  const auto device = make_cpu_device(1);
-  const auto reducer = make_reducer("auto", {comm, *device, 10, {{0, 10}}, ""});
+TEST_F(MakeReducer, AutoIsSharedOnOneHostWithAReason) {
+  const auto reducer = make_reducer("auto", spec(10, {{0, 10}}));
   const ReducerTraits& traits = reducer->traits();
   EXPECT_EQ(traits.name, "shared");
   EXPECT_TRUE(mentions(traits.description, {"because"}));

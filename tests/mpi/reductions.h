@@ -31,13 +31,6 @@ inline float canonical_sum(Floats shards) {
   return shards[0];
 }
 
-/// The ranks of the same group, as if each group were a host.
-inline Comm group_of(const Comm& comm, int group) {
-  MPI_Comm node = MPI_COMM_NULL;
-  check(MPI_Comm_split(raw(comm), group, comm.rank(), &node));
-  return Comm(std::make_shared<const Communicator>(node, /*owned=*/true));
-}
-
 /// The reducer hierarchical, as if each group were a host.
 inline std::unique_ptr<Reducer> make_on_groups(const ReducerSpec& spec, int group) {
   return make_hierarchical_on(spec, group_of(spec.comm, group));

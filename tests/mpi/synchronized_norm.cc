@@ -7,8 +7,9 @@
 
 #include "apps/step/training_step.h"
 #include "collectives/comm/flight_recorder.h"
-#include "net/layers.h"
 #include "tests/mpi/world.h"
+#include "tests/support/layer_list.h"
+#include "tests/support/layouts.h"
 
 namespace lockstep {
 namespace {
@@ -34,15 +35,14 @@ class Few : public Dataset {
   std::string describe() const override { return "a few"; }
 };
 
+/// The inputs of batch norm are far from 0: mean of squares minus square of mean would lose all
+/// digits.
 NamedLayers normalized(Shape, int classes) {
-  const AffineInit init{.weight_deviation = 0.5f, .bias = 0.1f};
-  NamedLayers layers;
-  // The inputs of batch norm are far from 0: mean of squares minus square of mean would lose all
-  // digits.
-  layers.emplace_back("in", dense(kHidden, false, {.weight_deviation = 0.5f, .bias = kOffset}));
-  layers.emplace_back("norm", batch_norm({.epsilon = kEpsilon}));
-  layers.emplace_back("out", dense(classes, false, init));
-  return layers;
+  const auto linear = [](int features, float bias) {
+    return dense(features, false, {.weight_deviation = 0.5f, .bias = bias});
+  };
+  return layers_of("in", linear(kHidden, kOffset), "norm", batch_norm({.epsilon = kEpsilon}), "out",
+                   linear(classes, 0.1f));
 }
 
 struct Outcome {
@@ -85,13 +85,6 @@ Outcome step(int shards, bool together, const std::string& progress = "auto",
   outcome.gradients.assign(step.gradients(), step.gradients() + count);
   outcome.statistics = step.statistics();
   return outcome;
-}
-
-const Parameter& find_parameter(const Layout& layout, const std::string& name) {
-  for (const Parameter& parameter : layout.parameters) {
-    if (parameter.name == name) return parameter;
-  }
-  throw std::logic_error(name);
 }
 
 /// The network in double from the input of batch norm to the mean loss.
@@ -161,7 +154,7 @@ class Reference {
 
  private:
   double at(const char* name, int i) const {
-    return values_[find_parameter(layout_, name).range.begin + i];
+    return values_[parameter_named(layout_, name).range.begin + i];
   }
 
   const Layout& layout_;
@@ -205,7 +198,7 @@ TEST(SynchronizedNorm, FollowsTheMeanAndVarianceOfTheWholeBatch) {
     for (int j = 0; j < kHidden; ++j) {
       const auto [mean, squares] = Reference::moments(h, j);
       const auto at = [&](const char* name) {
-        return is.gradients[find_parameter(is.layout, name).range.begin + j];
+        return is.gradients[parameter_named(is.layout, name).range.begin + j];
       };
       EXPECT_NEAR(at("norm/mean"), mean, 1e-6 * mean);
       EXPECT_NEAR(at("norm/variance"), squares / (kBatch - 1), 1e-4 * squares / (kBatch - 1));

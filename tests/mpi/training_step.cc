@@ -11,7 +11,6 @@
 #include "net/layers.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
-#include "tests/support/error_of.h"
 #include "tests/support/nccl_double.h"
 
 namespace lockstep {
@@ -45,8 +44,8 @@ class Noise : public Dataset {
 
 /// One layer of each kind, small enough for many steps.
 NamedLayers small_layers(Shape, int classes) {
-  NamedLayers layers;
   const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
+  NamedLayers layers;
   layers.emplace_back("conv", convolution(8, 3, true, init));
   layers.emplace_back("norm", response_norm(2, 1, 0.1f, 0.75f));
   layers.emplace_back("pool", max_pool(3, 2, true));
@@ -57,8 +56,8 @@ NamedLayers small_layers(Shape, int classes) {
 
 /// With batch norm, and a layer before it that needs a gradient through the statistics.
 NamedLayers normalized_layers(Shape, int classes) {
-  NamedLayers layers;
   const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
+  NamedLayers layers;
   layers.emplace_back("conv", convolution(8, 3, false, init));
   layers.emplace_back("norm", batch_norm());
   layers.emplace_back("pool", max_pool(3, 2, true));
@@ -110,37 +109,34 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   const bool own = variant.nccl_double && reducer == "nccl";
   const Noise data(variant.loud ? 1000.0f : 1.0f, variant.alike);
   StepOptions options;
+  options.schedule.seed = 3;
+  options.schedule.shards = (variant.together ? 1 : 2) * all.size();
+  options.schedule.global_batch = 2 * options.schedule.shards;
   options.optimizer.ema = 0.99f;
   options.ranks.bucket_mb = 0.01;
   options.ranks.reducer = own || variant.alone ? "shared" : reducer;
   options.device.no_graph = variant.no_graph;
   options.model.sync_bn = variant.together;
   if (variant.change) variant.change(options);
-  RunPlan plan;
-  plan.seed = 3;
-  plan.shards = (variant.together ? 1 : 2) * all.size();
-  plan.own_shards = plan.shards / comm.size();
-  plan.first_shard = plan.own_shards * comm.rank();
-  plan.shard_batch = 2;
-  plan.global_batch = plan.shards * plan.shard_batch;
-  const ModelEntry entry{"small", "", data.sample_shape(), false,
-                         variant.together ? normalized_layers
-                         : variant.loud   ? plain_layers
-                                          : small_layers};
+  const RunPlan plan =
+      plan_run(options, shape_of(options, comm.size()), comm.rank(), comm.size(), data.size(), {});
+  const auto build = variant.together ? normalized_layers
+                     : variant.loud   ? plain_layers
+                                      : small_layers;
+  const ModelEntry entry{"small", "", data.sample_shape(), false, build};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
   NcclDouble library(comm, device, variant.nccl), another(comm, device, variant.nccl);
+  const ReducerSpec spec =
+      reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets);
+  if (variant.alone) parts.reducer = make_reducer(reducer, spec);
   if (own) {
-    parts.reducer = make_nccl_reducer(
-        reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets), library);
+    parts.reducer = make_nccl_reducer(spec, library);
     const std::vector<Range> places = buckets_of_statistics(parts.model->layout());
     if (variant.together) {
       parts.sync_bn = std::make_unique<SyncBatchNorm>(
           device, make_nccl_reducer(statistics_spec(comm, device, options, places), another),
           places, comm.size(), 1);
     }
-  } else if (variant.alone) {
-    parts.reducer = make_reducer(
-        reducer, reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets));
   }
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
   EXPECT_GT(parts.buckets.size(), 2u);
@@ -190,7 +186,28 @@ void expect_same(const Outcome& is, const Outcome& wanted) {
   expect_same_arenas(is, wanted);
 }
 
-Outcome on_the_cpu() { return train(*make_cpu_device(1), "shared", "poll"); }
+Outcome on_the_cpu(const Variant& variant = {}) {
+  return train(*make_cpu_device(1), "shared", "poll", variant);
+}
+
+/// The factor of the loss after each step.
+std::string scales(const Outcome& outcome) {
+  std::string text;
+  for (const StepTotals& totals : outcome.totals) text += totals.loss_scale.text() + '\n';
+  return text;
+}
+
+/// In streams, the steps that a graph repeats are those without one. Returns these.
+Outcome expect_one_graph(const Variant& variant = {}) {
+  int graphs = 0;
+  const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto", variant),
+                repeated =
+                    train(*make_async_device({.captured = &graphs}), "nccl", "auto", variant);
+  EXPECT_EQ(graphs, 1);
+  expect_same(repeated, eager);
+  EXPECT_EQ(scales(repeated), scales(eager));
+  return eager;
+}
 
 TEST(TrainingStep, OnTheCpuTotalsAreReadyAtOnce) {
   const Outcome outcome = on_the_cpu();
@@ -200,9 +217,11 @@ TEST(TrainingStep, OnTheCpuTotalsAreReadyAtOnce) {
   expect_same(outcome, outcome);  // finite: a NaN is not the same as itself
 }
 
+/// One rank with the shards of all gives the same bits.
 TEST(TrainingStep, AheadAndStagedItGivesTheCpusBits) {
   const auto device = make_async_device();
-  const Outcome wanted = on_the_cpu();
+  const Outcome wanted = on_the_cpu({.alone = true});
+  expect_same(on_the_cpu(), wanted);
   const Outcome staged = train(*device, "shared", "poll");
   EXPECT_EQ(staged.most_ahead, device->traits().run_ahead + 1);
   expect_same(staged, wanted);
@@ -219,17 +238,10 @@ TEST(TrainingStep, WithGroupsNormsAndMixedImagesItGivesTheCpusBits) {
       options.optimizer.label_smoothing = 0.1f;
       options.data.mixing = {4, 0.5f};
     }};
-    const auto train_so = [&](Device& device, const char* reducer) {
-      return train(device, reducer, "auto", variant);
-    };
-    const Outcome wanted = train_so(*make_cpu_device(1), "shared");
+    const Outcome wanted = on_the_cpu(variant);
     expect_same(wanted, wanted);  // finite
-    expect_same(train_so(*make_async_device(), "shared"), wanted);
-    if (!world().threads_allowed()) continue;
-    int graphs = 0;
-    expect_same(train_so(*make_async_device({.captured = &graphs}), "nccl"),
-                train_so(*make_async_device({.captures = false}), "nccl"));
-    EXPECT_EQ(graphs, 1);
+    expect_same(train(*make_async_device(), "shared", "auto", variant), wanted);
+    if (world().threads_allowed()) expect_one_graph(variant);
   }
 }
 
@@ -237,16 +249,16 @@ TEST(TrainingStep, WithEveryOptimizerItGivesTheCpusBits) {
   for (const OptimizerEntry& entry : optimizers()) {
     for (const float ema : {0.0f, 0.99f}) {
       SCOPED_TRACE(fmt::format("{} with an average of {}", entry.name, ema));
+      const Variant variant{.change = [&](StepOptions& options) {
+        options.optimizer.name = entry.name;
+        if (entry.name == "sgd" && ema == 0) options.optimizer.own = {{"momentum", 0.9f}};
+        options.optimizer.weight_decay = 0.01f;
+        options.optimizer.ema = ema;
+      }};
       const auto train_so = [&](Device& device, const char* reducer) {
-        return train(device, reducer, "auto", {.change = [&](StepOptions& options) {
-                       options.optimizer.name = entry.name;
-                       if (entry.name == "sgd" && ema == 0)
-                         options.optimizer.own = {{"momentum", 0.9f}};
-                       options.optimizer.weight_decay = 0.01f;
-                       options.optimizer.ema = ema;
-                     }});
+        return train(device, reducer, "auto", variant);
       };
-      const Outcome wanted = train_so(*make_cpu_device(1), "shared");
+      const Outcome wanted = on_the_cpu(variant);
       expect_same(train_so(*make_async_device(), "shared"), wanted);
       if (world().comm().size() > 2 || !world().threads_allowed()) continue;
       int graphs = 0;  // layerwise optimizers step beside the sums
@@ -261,30 +273,21 @@ TEST(TrainingStep, WithEveryOptimizerItGivesTheCpusBits) {
 
 TEST(TrainingStep, RepeatedAsAGraphItGivesTheSameBits) {
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
-  const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto");
+  const Outcome eager = expect_one_graph();
   int graphs = 0;
-  expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto"), eager);
-  EXPECT_EQ(graphs, 1);
   expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto", {.no_graph = true}),
               eager);
-  EXPECT_EQ(graphs, 1) << "--no-graph";
+  EXPECT_EQ(graphs, 0) << "--no-graph";
   // MPI's order of addition makes no difference for two numbers.
   if (world().comm().size() <= 2) expect_same(eager, on_the_cpu());
 }
 
 TEST(TrainingStep, SyncBatchNormGivesTheCpusBitsInStreamsToo) {
-  const auto together = [](Device& device, const std::string& reducer,
-                           const std::string& progress) {
-    return train(device, reducer, progress, {.together = true});
-  };
-  const Outcome wanted = together(*make_cpu_device(1), "shared", "poll");
-  const auto device = make_async_device();
-  expect_same(together(*device, "shared", "poll"), wanted);
+  const Variant together{.together = true};
+  const Outcome wanted = on_the_cpu(together);
+  expect_same(train(*make_async_device(), "shared", "poll", together), wanted);
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
-  int graphs = 0;
-  const Outcome eager = together(*make_async_device({.captures = false}), "nccl", "auto");
-  expect_same(together(*make_async_device({.captured = &graphs}), "nccl", "auto"), eager);
-  EXPECT_EQ(graphs, 1);
+  const Outcome eager = expect_one_graph(together);
   if (world().comm().size() <= 2) expect_same(eager, wanted);
 }
 
@@ -299,9 +302,8 @@ TEST(TrainingStep, SyncBatchNormWithSeveralShardsNeedsMemoryOfTheHost) {
   const RunPlan plan =
       plan_run(options, shape_of(options, ranks), world().comm().rank(), ranks, data.size(), {});
   const ModelEntry entry{"small", "", data.sample_shape(), false, normalized_layers};
-  EXPECT_TRUE(
-      mentions(error_of([&] { make_step_parts(world(), *device, entry, data, options, plan); }),
-               {"--sync-bn", "2 shards", "--device cpu"}));
+  expect_error({"--sync-bn", "2 shards", "--device cpu"},
+               [&] { make_step_parts(world(), *device, entry, data, options, plan); });
 }
 
 /// bf16 has the exponents of fp32, so that the residual is scaled too.
@@ -354,7 +356,7 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
                                options.optimizer.loss_scale_steps = 2;
                              },
                          .loud = true};
-  const Outcome cpu = train(*make_cpu_device(1), "shared", "poll", overflow);
+  const Outcome cpu = on_the_cpu(overflow);
   const LossScale last = cpu.totals.back().loss_scale;
   EXPECT_GT(last.skipped, 0);
   EXPECT_LT(last.skipped, kSteps);
@@ -363,11 +365,6 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
     const bool skipped = now.skipped > (n == 0 ? 0 : cpu.totals[n - 1].loss_scale.skipped);
     EXPECT_EQ(now.scale < now.last, skipped) << "step " << n;
   }
-  const auto scales = [](const Outcome& outcome) {
-    std::string text;
-    for (const StepTotals& totals : outcome.totals) text += totals.loss_scale.text() + '\n';
-    return text;
-  };
   const Comm comm = world().comm();
   EXPECT_EQ(scales(cpu), comm.broadcast(scales(cpu))) << "this rank differs";
   for (const float value : cpu.arenas.front()) ASSERT_TRUE(std::isfinite(value));
@@ -375,13 +372,7 @@ TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
   expect_same(later, cpu);
   EXPECT_EQ(scales(later), scales(cpu));
   if (!world().threads_allowed()) return;
-  const Outcome eager = train(*make_async_device({.captures = false}), "nccl", "auto", overflow);
-  int graphs = 0;
-  const Outcome repeated =
-      train(*make_async_device({.captured = &graphs}), "nccl", "auto", overflow);
-  EXPECT_EQ(graphs, 1);
-  expect_same(repeated, eager);
-  EXPECT_EQ(scales(repeated), scales(eager));
+  expect_one_graph(overflow);
 }
 
 TEST(TrainingStep, ASkippedStepLeavesOptimizerAndResidualUnchanged) {
@@ -427,8 +418,7 @@ TEST(TrainingStep, ItsReducerFollowsTheOptions) {
     const auto reducer = make(library);
     EXPECT_EQ(library.max_ctas, 8);
     EXPECT_TRUE(library.deterministic);
-    const std::string& text = reducer->traits().description;
-    EXPECT_NE(text.find("deterministic, at most 8 CTAs"), std::string::npos) << text;
+    EXPECT_TRUE(mentions(reducer->traits().description, {"deterministic, at most 8 CTAs"}));
   }
   {
     NcclDouble library(comm, *device);
@@ -440,29 +430,14 @@ TEST(TrainingStep, ItsReducerFollowsTheOptions) {
   }
   NcclDouble library(comm, *device, {.connects = comm.rank() != 0});
   options.ranks.timeout = 0.05;
-  try {
-    make(library);
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const AgreedError& error) {
-    EXPECT_NE(std::string(error.what()).find("within 0.05 s"), std::string::npos) << error.what();
-  }
-}
-
-TEST(TrainingStep, SeveralRanksGiveTheBitsOfOneRankWithTheirShards) {
-  const Outcome wanted = train(*make_cpu_device(1), "shared", "poll", {.alone = true});
-  expect_same(on_the_cpu(), wanted);
-  expect_same(train(*make_async_device(), "shared", "poll"), wanted);
+  expect_agreed_error({"within 0.05 s"}, [&] { make(library); });
 }
 
 TEST(TrainingStep, AnErrorOfNcclEndsTheRunWithItsCause) {
   for (const int sums : {0, 4, 40}) {  // in an eager step, and in one that is repeated
-    try {
+    expect_error({"unhandled cuda error"}, [&] {
       train(*make_async_device(), "nccl", "auto", {.nccl = {.sums_until_error = sums}});
-      ADD_FAILURE() << "nothing was thrown after " << sums << " sums";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("unhandled cuda error"), std::string::npos)
-          << error.what();
-    }
+    });
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "collectives/comm/communicator.h"
 #include "collectives/world.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 
@@ -22,11 +23,22 @@ inline std::string agreed_error_of(const std::function<void()>& body) {
   return "";
 }
 
-/// A communicator of only this rank.
-inline Comm alone_of(const Comm& comm) {
-  MPI_Comm own = MPI_COMM_NULL;
-  check(MPI_Comm_split(raw(comm), comm.rank(), 0, &own));
-  return Comm(std::make_shared<const Communicator>(own, /*owned=*/true));
+/// Expects that `body` throws an AgreedError on all ranks that contains each of `words`.
+inline void expect_agreed_error(const std::vector<std::string_view>& words,
+                                const std::function<void()>& body,
+                                std::source_location where = std::source_location::current()) {
+  const testing::ScopedTrace caller(where.file_name(), static_cast<int>(where.line()), "");
+  EXPECT_TRUE(mentions(agreed_error_of(body), words));
 }
+
+/// The ranks of the same group, as if each group were a host.
+inline Comm group_of(const Comm& comm, int group) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split(raw(comm), group, comm.rank(), &node));
+  return Comm(std::make_shared<const Communicator>(node, /*owned=*/true));
+}
+
+/// A communicator of only this rank.
+inline Comm alone_of(const Comm& comm) { return group_of(comm, comm.rank()); }
 
 }  // namespace lockstep

@@ -1,7 +1,9 @@
 // Layouts of parameters without a model, for tests of optimizers.
 #pragma once
 
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "net/parameters.h"
@@ -25,6 +27,12 @@ inline Layout lay_out(const std::vector<ParameterSpec>& parameters) {
     layout.layers.push_back({range.begin, layout.count - range.begin});
   }
   return layout;
+}
+
+inline const Parameter& parameter_named(const Layout& layout, std::string_view name) {
+  for (const Parameter& parameter : layout.parameters)
+    if (parameter.name == name) return parameter;
+  throw std::logic_error(std::string(name));
 }
 
 }  // namespace lockstep

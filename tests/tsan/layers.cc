@@ -19,11 +19,7 @@ TEST_P(EveryLayer, SharedByATeamIsAloneWithinRounding) {
     const Outcome team = run_case(GetParam(), type, 1, true);
     host_team = false;
     const double tolerance = type == Type::f32 ? 1e-5 : GetParam().narrow;
-    EXPECT_LT(distance(team.y, alone.y), tolerance);
-    EXPECT_LT(distance(team.dx, alone.dx), tolerance);
-    for (std::size_t p = 0; p < alone.names.size(); ++p) {
-      EXPECT_LT(distance(team.gradients[p], alone.gradients[p]), tolerance) << alone.names[p];
-    }
+    expect_near(team, alone, tolerance);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
 #include "collectives/node/node_cores.h"
@@ -22,58 +21,58 @@ class Quota : public testing::Test {
   double memory() const { return memory_quota(folder_ / "groups", folder_ / "root"); }
   void put(const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name) << text;
+    lockstep::put(folder_ / name, text + "\n");
   }
   TemporaryDirectory folder_;
 };
 
 TEST_F(Quota, IsInfiniteWithoutALimit) {
   EXPECT_EQ(quota(), kNone);
-  put("groups", "0::/\n");
+  put("groups", "0::/");
   EXPECT_EQ(quota(), kNone);
-  put("root/cpu.max", "max 100000\n");
+  put("root/cpu.max", "max 100000");
   EXPECT_EQ(quota(), kNone);
 }
 
 TEST_F(Quota, InVersion2IsTheLeastOfAllParents) {
-  put("groups", "0::/batch/job\n");
-  put("root/batch/job/cpu.max", "350000 100000\n");
+  put("groups", "0::/batch/job");
+  put("root/batch/job/cpu.max", "350000 100000");
   EXPECT_EQ(quota(), 3.5);
-  put("root/batch/cpu.max", "150000 100000\n");
+  put("root/batch/cpu.max", "150000 100000");
   EXPECT_EQ(quota(), 1.5);
-  put("root/cpu.max", "max 100000\n");
+  put("root/cpu.max", "max 100000");
   EXPECT_EQ(quota(), 1.5);
 }
 
 TEST_F(Quota, InVersion1WorksInAContainerThatHidesThePath) {
-  put("groups", "5:memory:/job\n2:cpu,cpuacct:/docker/0123\n0::/\n");
-  put("root/cpu/cpu.cfs_quota_us", "200000\n");
-  put("root/cpu/cpu.cfs_period_us", "100000\n");
+  put("groups", "5:memory:/job\n2:cpu,cpuacct:/docker/0123\n0::/");
+  put("root/cpu/cpu.cfs_quota_us", "200000");
+  put("root/cpu/cpu.cfs_period_us", "100000");
   EXPECT_EQ(quota(), 2);
-  put("root/cpu/cpu.cfs_quota_us", "-1\n");
+  put("root/cpu/cpu.cfs_quota_us", "-1");
   EXPECT_EQ(quota(), kNone);
 }
 
 TEST_F(Quota, OfMemoryIsTheLeastRestAndCachedFilesAreFree) {
-  put("groups", "0::/batch/job\n");
+  put("groups", "0::/batch/job");
   EXPECT_EQ(memory(), kNone);
-  put("root/batch/job/memory.max", "max\n");
-  put("root/batch/job/memory.current", "500\n");
+  put("root/batch/job/memory.max", "max");
+  put("root/batch/job/memory.current", "500");
   EXPECT_EQ(memory(), kNone);
-  put("root/batch/memory.max", "1000\n");
-  put("root/batch/memory.current", "900\n");
+  put("root/batch/memory.max", "1000");
+  put("root/batch/memory.current", "900");
   EXPECT_EQ(memory(), 100);
-  put("root/batch/memory.stat", "anon 1\nfile 300\nactive_file 100\ninactive_file 200\n");
+  put("root/batch/memory.stat", "anon 1\nfile 300\nactive_file 100\ninactive_file 200");
   EXPECT_EQ(memory(), 400);
-  put("root/batch/job/memory.max", "450\n");
+  put("root/batch/job/memory.max", "450");
   EXPECT_EQ(memory(), 0) << "more is used than is allowed";
 }
 
 TEST_F(Quota, OfMemoryWorksInVersion1) {
-  put("groups", "5:memory:/job\n2:cpu,cpuacct:/job\n");
-  put("root/memory/job/memory.limit_in_bytes", "4000\n");
-  put("root/memory/job/memory.usage_in_bytes", "1000\n");
-  put("root/memory/job/memory.stat", "total_inactive_file 200\n");
+  put("groups", "5:memory:/job\n2:cpu,cpuacct:/job");
+  put("root/memory/job/memory.limit_in_bytes", "4000");
+  put("root/memory/job/memory.usage_in_bytes", "1000");
+  put("root/memory/job/memory.stat", "total_inactive_file 200");
   EXPECT_EQ(memory(), 3200);
 }
 
@@ -83,25 +82,21 @@ TEST(AllowedCores, AreNotEmptyAndAscend) {
   for (std::size_t i = 1; i < cores.size(); ++i) EXPECT_LT(cores[i - 1], cores[i]);
 }
 
-TEST(ShareOut, DividesEachCoreByItsUsers) {
-  const std::vector<RankCores> bound = {{{0, 1}, kNone}, {{2, 3}, kNone}};
-  EXPECT_EQ(share_out(bound, 0).all, 4);
-  EXPECT_EQ(share_out(bound, 1).share, 2);
-  const std::vector<RankCores> free(4, {{0, 1, 2, 3, 4, 5, 6, 7}, kNone});
-  EXPECT_EQ(share_out(free, 3).all, 8);
-  EXPECT_EQ(share_out(free, 3).share, 2);
-}
-
-TEST(ShareOut, KnowsCoresBeyond1024) {
-  const std::vector<RankCores> far = {{{2000, 5000}, kNone}, {{5000}, kNone}};
-  EXPECT_EQ(share_out(far, 0).all, 2);
-  EXPECT_EQ(share_out(far, 0).share, 1.5);
-}
-
-TEST(ShareOut, CountsAQuota) {
-  const std::vector<RankCores> ranks(2, {{0, 1, 2, 3, 4, 5, 6, 7}, 3.0});
-  EXPECT_EQ(share_out(ranks, 0).all, 3);
-  EXPECT_EQ(share_out(ranks, 0).share, 1.5);
+TEST(ShareOut, DividesEachCoreByItsUsersWithinTheQuota) {
+  struct Case {
+    const char* what;
+    std::vector<RankCores> ranks;
+    double all, share_of_first;
+  };
+  const std::vector<int> eight{0, 1, 2, 3, 4, 5, 6, 7};
+  const std::vector<Case> cases{{"bound", {{{0, 1}, kNone}, {{2, 3}, kNone}}, 4, 2},
+                                {"free", std::vector<RankCores>(4, {eight, kNone}), 8, 2},
+                                {"beyond 1024", {{{2000, 5000}, kNone}, {{5000}, kNone}}, 2, 1.5},
+                                {"a quota", std::vector<RankCores>(2, {eight, 3.0}), 3, 1.5}};
+  for (const auto& [what, ranks, all, share] : cases) {
+    EXPECT_EQ(share_out(ranks, 0).all, all) << what;
+    EXPECT_EQ(share_out(ranks, 0).share, share) << what;
+  }
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "net/optimizer.h"
 #include "src/base/random.h"
 #include "src/base/table.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 #include "tests/support/update.h"
 #include "tests/support/wrapped_device.h"
@@ -347,8 +348,8 @@ TEST_P(EveryModel, RefusesUnplannedInputs) {
   HostStream stream;
   View other = bench.images();
   other.shape = other.shape.with_batch(kBatch - 1);
-  EXPECT_TRUE(mentions(error_of([&] { bench.model.forward(stream, other); }), {"shape"}));
-  EXPECT_TRUE(mentions(error_of([&] { bench.backward(); }), {"inference"}));
+  expect_error({"shape"}, [&] { bench.model.forward(stream, other); });
+  expect_error({"inference"}, [&] { bench.backward(); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn([] {
@@ -365,7 +366,7 @@ TEST_P(EveryModel, IsMadeForTheShapesThatItFits) {
   for (const Shape sample : {Shape{1, 9, 13, 2}, Shape{1, 500}}) {
     const auto make = [&] { Model(*device, entry, sample, 3, 2, Type::f32, true); };
     if (!entry.fits(sample)) {
-      EXPECT_TRUE(mentions(error_of(make), {sample.text()}));
+      expect_error({sample.text()}, make);
       continue;
     }
     const Model model(*device, entry, sample, 3, 2, Type::f32, true);
@@ -377,19 +378,13 @@ TEST_P(EveryModel, IsMadeForTheShapesThatItFits) {
 TEST(RequireFit, NamesBothShapesAndTheModelsThatFit) {
   const ModelEntry small{"small", "", {1, 7, 7, 1}, false, nullptr};
   require_fit(small, {64, 7, 7, 1});
-  EXPECT_TRUE(mentions(error_of([&] {
-                         require_fit(small, {1, 500});
-                       }),
-                       {"small", "1x7x7x1", "1x500", "--dataset"}));
+  expect_error({"small", "1x7x7x1", "1x500", "--dataset"}, [&] { require_fit(small, {1, 500}); });
   const std::string refusal = error_of([&] { require_fit(small, {64, 24, 24, 3}); });
   EXPECT_TRUE(mentions(refusal, {"small", "1x7x7x1", "1x24x24x3", "--model"}));
   for (const ModelEntry& entry : models()) {
     EXPECT_EQ(refusal.find(entry.name) != std::string::npos, entry.fits({1, 24, 24, 3})) << refusal;
   }
-  EXPECT_TRUE(mentions(error_of([&] {
-                         require_fit(find(models(), "tutorial"), {1, 500});
-                       }),
-                       {"1x24x24x3", "1x500"}));
+  expect_error({"1x24x24x3", "1x500"}, [&] { require_fit(find(models(), "tutorial"), {1, 500}); });
 }
 
 }  // namespace

@@ -13,13 +13,25 @@
 #include "src/base/random.h"
 #include "src/base/table.h"
 #include "src/data/dataset.h"
-#include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kClasses = 10;
-const Shape kSample{1, 24, 24, 3};
+
+const ModelEntry& tutorial() { return find(models(), "tutorial"); }
+const ModelEntry& airbench() { return find(models(), "airbench94"); }
+
+Layout layout_of(const ModelEntry& entry) {
+  const auto device = make_cpu_device(1);
+  return Model(*device, entry, entry.sample, kClasses, 1, Type::f32, false).layout();
+}
+std::vector<float> initialized(const Layout& layout, std::uint64_t seed = 1) {
+  std::vector<float> values(layout.count);
+  initialize(layout, seed, values.data());
+  return values;
+}
 
 double norm(const std::vector<float>& values, Range range) {
   double squares = 0;
@@ -29,7 +41,7 @@ double norm(const std::vector<float>& values, Range range) {
 
 TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 2, Type::f32, true);
+  const Model model(*device, tutorial(), tutorial().sample, kClasses, 2, Type::f32, true);
   EXPECT_EQ(model.layout().trainable(), 1068298);
   const std::pair<std::string, std::string> outputs[] = {
       {"conv1", "2x24x24x64"}, {"pool1", "2x12x12x64"}, {"norm1", "2x12x12x64"},
@@ -48,11 +60,8 @@ TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
 }
 
 TEST(Tutorial, BeginsAsTheTutorialDoes) {
-  const auto device = make_cpu_device(1);
-  const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 1, Type::f32, false);
-  const Layout& layout = model.layout();
-  std::vector<float> values(layout.count);
-  initialize(layout, 1, values.data());
+  const Layout layout = layout_of(tutorial());
+  const std::vector<float> values = initialized(layout);
   const std::map<std::string, std::pair<double, double>> weights_and_biases{
       {"conv1", {0.05, 0}},
       {"conv2", {0.05, 0.1}},
@@ -102,8 +111,7 @@ class Smooth : public Dataset {
 
 TEST(Airbench, IsTheNetworkLayerForLayer) {
   const auto device = make_cpu_device(1);
-  const ModelEntry& entry = find(models(), "airbench94");
-  const Model model(*device, entry, entry.sample, kClasses, 2, Type::f32, true);
+  const Model model(*device, airbench(), airbench().sample, kClasses, 2, Type::f32, true);
   EXPECT_EQ(model.layout().trainable(), 1971640);
   const std::pair<std::string, std::string> outputs[] = {
       {"whiten", "2x31x31x24"}, {"conv1a", "2x31x31x64"},  {"pool1a", "2x15x15x64"},
@@ -127,26 +135,19 @@ TEST(Airbench, IsTheNetworkLayerForLayer) {
 }
 
 TEST(Airbench, OnlyAConvolutionWithTwiceItsWindowWhitens) {
-  const auto device = make_cpu_device(1);
-  const ModelEntry& entry = find(models(), "airbench94");
-  const Model model(*device, entry, entry.sample, kClasses, 1, Type::f32, false);
-  std::vector<float> values(model.layout().count);
+  const Layout layout = layout_of(airbench());
+  std::vector<float> values(layout.count);
   for (const char* layer : {"none", "head", "conv1a"}) {
-    EXPECT_TRUE(mentions(error_of([&] { whiten(Smooth(), model.layout(), layer, values.data()); }),
-                         {layer}));
+    expect_error({layer}, [&] { whiten(Smooth(), layout, layer, values.data()); });
   }
-  EXPECT_NO_THROW(whiten(Smooth(), model.layout(), "whiten", values.data()));
+  EXPECT_NO_THROW(whiten(Smooth(), layout, "whiten", values.data()));
 }
 
 TEST(Airbench, BeginsWithTheDatasFiltersAndIdentities) {
-  const auto device = make_cpu_device(1);
-  const ModelEntry& entry = find(models(), "airbench94");
-  const Model model(*device, entry, entry.sample, kClasses, 1, Type::f32, false);
-  const Layout& layout = model.layout();
-  std::vector<float> drawn(layout.count);
-  initialize(layout, 1, drawn.data());
+  const Layout layout = layout_of(airbench());
+  const std::vector<float> drawn = initialized(layout);
   std::vector<float> values = drawn;
-  entry.prepare(Smooth(), layout, values.data());
+  airbench().prepare(Smooth(), layout, values.data());
   for (const Parameter& parameter : layout.parameters) {
     const float* p = values.data() + parameter.range.begin;
     const bool whitens = parameter.name == "whiten/weights";
@@ -213,23 +214,18 @@ TEST(Whitening, ComputesEigenvectors) {
 }
 
 TEST(Initialize, DependsOnlyOnSeedAndName) {
-  const auto device = make_cpu_device(1);
-  const Model model(*device, find(models(), "tutorial"), kSample, kClasses, 1, Type::f32, false);
-  const Layout& layout = model.layout();
-  std::vector<float> one(layout.count), same = one, other = one;
-  initialize(layout, 1, one.data());
-  initialize(layout, 1, same.data());
-  initialize(layout, 2, other.data());
-  EXPECT_EQ(one, same);
-  EXPECT_NE(one, other);
+  const Layout layout = layout_of(tutorial());
+  const std::vector<float> one = initialized(layout);
+  EXPECT_EQ(one, initialized(layout));
+  EXPECT_NE(one, initialized(layout, 2));
 
   // A layout that holds one parameter alone gives it the same values.
   Layout alone;
   alone.parameters = {layout.parameters.front()};
   const std::int64_t count = alone.parameters[0].range.count;
   alone.parameters[0].range.begin = 16;
-  std::vector<float> lonely(16 + count);
-  initialize(alone, 1, lonely.data());
+  alone.count = 16 + count;
+  const std::vector<float> lonely = initialized(alone);
   const float* there = one.data() + layout.parameters.front().range.begin;
   EXPECT_TRUE(std::equal(there, there + count, lonely.data() + 16));
 }

@@ -4,24 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "net/description/layer_kinds.h"
 #include "net/layers.h"
 #include "src/base/crc32c.h"
 #include "src/base/table.h"
-#include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
 
 std::string text_of(const std::string& file) {
-  std::ifstream in(std::filesystem::path(SOURCE_DIR) / file);
-  return {std::istreambuf_iterator<char>(in), {}};
+  return contents(std::filesystem::path(SOURCE_DIR) / file);
 }
+
+ModelEntry mine(const std::string& text) { return network_entry("mine", text, "mine.toml"); }
 
 Layout layout_of(const ModelEntry& entry, Shape sample, int classes = 10) {
   const auto device = make_cpu_device(1);
@@ -29,13 +28,13 @@ Layout layout_of(const ModelEntry& entry, Shape sample, int classes = 10) {
 }
 
 std::string refusal(const std::string& text, Shape sample = {1, 8, 8, 3}) {
-  return error_of([&] { layout_of(network_entry("mine", text, "mine.toml"), sample); });
+  return error_of([&] { layout_of(mine(text), sample); });
 }
 
 /// A small network with `row` as its third line.
 std::string with(const std::string& row, const std::string& more = "") {
   return "sample = [8, 8, 3]\nlayers = [\n" + row +
-         ",\n{type = \"dense\", features = \"$classes\"}]\n" + more;
+         ",\n{type = 'dense', features = '$classes'}]\n" + more;
 }
 
 /// Everything about the parameters that their names, shapes and initial values follow from.
@@ -92,12 +91,10 @@ TEST(NetworkFile, AFileIsItsModel) {
 }
 
 TEST(NetworkFile, HasOptionsAndLimits) {
-  const std::string layers = "layers = [{type = \"dense\", features = \"$classes\"}]\n";
-  const ModelEntry entry = network_entry("mine",
-                                         "sample = [8, 8, 3]\nsmallest = 4\n" + layers +
-                                             "[recipe]\nlr = 0.25\nepochs = 3\nnesterov = true\n"
-                                             "optimizer = \"adam\"\ngroup = [\"a\", \"b, c\"]\n",
-                                         "mine.toml");
+  const std::string layers = "layers = [{type = 'dense', features = '$classes'}]\n";
+  const ModelEntry entry = mine("sample = [8, 8, 3]\nsmallest = 4\n" + layers +
+                                "[recipe]\nlr = 0.25\nepochs = 3\nnesterov = true\n"
+                                "optimizer = 'adam'\ngroup = ['a', 'b, c']\n");
   EXPECT_EQ(entry.recipe, (Recipe{{"epochs", "3"},
                                   {"group", "a\nb, c"},
                                   {"lr", "0.25"},
@@ -105,8 +102,7 @@ TEST(NetworkFile, HasOptionsAndLimits) {
                                   {"optimizer", "adam"}}));
   EXPECT_TRUE(entry.fits({1, 4, 9, 1}));
   EXPECT_FALSE(entry.fits({1, 3, 9, 1}));
-  const std::string one = "sample = [8, 8, 3]\nother_images = false\n" + layers;
-  EXPECT_FALSE(network_entry("mine", one, "mine.toml").fits({1, 9, 9, 3}));
+  EXPECT_FALSE(mine("sample = [8, 8, 3]\nother_images = false\n" + layers).fits({1, 9, 9, 3}));
   for (const char* line : {"other_images = 1", "smallest = 0", "smallest = 2.5", "whitens = true",
                            "recipe = 3", "recipe = {lr = [[1]]}", "recipe = {lr = 2020-01-01}"}) {
     const std::string key(line, std::string_view(line).find(' '));
@@ -117,8 +113,7 @@ TEST(NetworkFile, HasOptionsAndLimits) {
 }
 
 TEST(NetworkFile, BlocksVariablesAndRepeatedRowsMakeLayers) {
-  const ModelEntry entry = network_entry("mine",
-                                         R"(sample = [8, 8, 3]
+  const ModelEntry entry = mine(R"(sample = [8, 8, 3]
 layers = [
   {type = "pair", last = 5},
   {name = "more$i", type = "pair", last = "$width", kernel = 1, repeat = [2, 3]},
@@ -132,8 +127,7 @@ type = "chain"
 layers = [
   {type = "convolution", filters = "$width", kernel = "$kernel", init = "he"},
   {type = "convolution", filters = "$last", kernel = 1, biases = false},
-])",
-                                         "mine.toml");
+])");
   std::vector<std::string> parameters;
   const Layout layout = layout_of(entry, {1, 8, 8, 3}, 2);
   for (const Parameter& p : layout.parameters) parameters.push_back(p.name + " " + p.shape.text());
@@ -160,99 +154,97 @@ struct Fault {
 
 TEST(NetworkFile, ErrorsNameTheLine) {
   const std::vector<Fault> faults{
-      {"{type = \"convolutoin\", filters = 3}", 3, {"type", "did you mean convolution?", "--list"}},
-      {"{type = \"relu\", slope = 1}", 3, {"slope", "relu"}},
-      {"{type = \"convolution\", fliters = 3, kernel = 3}", 3, {"filters", "fliters"}},
-      {"{type = \"dropout\", rate = 0.5, rat = 1}", 3, {"rat", "did you mean rate?"}},
-      {"{type = \"convolution\", filters = 2.5, kernel = 3}", 3, {"filters", "2.5"}},
-      {"{type = \"convolution\", filters = 1e300, kernel = 3}", 3, {"filters", "1e+300"}},
-      {"{type = \"convolution\", filters = 99999999, kernel = 3}", 3, {"filters", "1048576"}},
-      {"{type = \"convolution\", filters = 4, kernel = 2}", 3, {"kernel", "valid"}},
-      {"{type = \"dropout\", rate = 1.5}", 3, {"rate", "1.5"}},
-      {"{type = \"dropout\", rate = nan}", 3, {"rate"}},
-      {"{type = \"dense\", features = true}", 3, {"features", "true"}},
-      {"{type = \"dense\", features = 3, relu = 1}", 3, {"relu", "true"}},
-      {"{type = \"dense\", features = \"$widht\"}", 3, {"$widht", "$classes"}},
-      {"{type = \"dense\", features = 3, init = \"normal\"}", 3, {"init", "scale"}},
-      {"{type = \"dense\", features = 3, init = \"xavier\"}", 3, {"init", "xavier", "glorot"}},
+      {"{type = 'convolutoin', filters = 3}", 3, {"type", "did you mean convolution?", "--list"}},
+      {"{type = 'relu', slope = 1}", 3, {"slope", "relu"}},
+      {"{type = 'convolution', fliters = 3, kernel = 3}", 3, {"filters", "fliters"}},
+      {"{type = 'dropout', rate = 0.5, rat = 1}", 3, {"rat", "did you mean rate?"}},
+      {"{type = 'convolution', filters = 2.5, kernel = 3}", 3, {"filters", "2.5"}},
+      {"{type = 'convolution', filters = 1e300, kernel = 3}", 3, {"filters", "1e+300"}},
+      {"{type = 'convolution', filters = 99999999, kernel = 3}", 3, {"filters", "1048576"}},
+      {"{type = 'convolution', filters = 4, kernel = 2}", 3, {"kernel", "valid"}},
+      {"{type = 'dropout', rate = 1.5}", 3, {"rate", "1.5"}},
+      {"{type = 'dropout', rate = nan}", 3, {"rate"}},
+      {"{type = 'dense', features = true}", 3, {"features", "true"}},
+      {"{type = 'dense', features = 3, relu = 1}", 3, {"relu", "true"}},
+      {"{type = 'dense', features = '$widht'}", 3, {"$widht", "$classes"}},
+      {"{type = 'dense', features = 3, init = 'normal'}", 3, {"init", "scale"}},
+      {"{type = 'dense', features = 3, init = 'xavier'}", 3, {"init", "xavier", "glorot"}},
       {"{filters = 3}", 3, {"type"}},
       {"3", 3, {"layers", "table"}},
-      {"{type = \"relu\", name = \"a/b\"}", 3, {"name", "a/b"}},
-      {"{type = \"relu\", name = \"a\"},\n{type = \"relu\", name = \"a\"}",
-       4,
-       {"name", "mine.toml:3"}},
-      {"{type = \"chain\", name = \"a\", layers = [{type = \"dense\", name = \"b\", features = "
+      {"{type = 'relu', name = 'a/b'}", 3, {"name", "a/b"}},
+      {"{type = 'relu', name = 'a'},\n{type = 'relu', name = 'a'}", 4, {"name", "mine.toml:3"}},
+      {"{type = 'chain', name = 'a', layers = [{type = 'dense', name = 'b', features = "
        "4}]},\n"
-       "{type = \"dense\", name = \"a.b\", features = 4}",
+       "{type = 'dense', name = 'a.b', features = 4}",
        4,
        {"name", "a.b", "mine.toml:3"}},
-      {"{type = \"dense\", name = \"a.b.c\", features = 4},\n{type = \"chain\", name = \"a.b\", "
-       "layers = [{type = \"dense\", name = \"c\", features = 4}]}",
+      {"{type = 'dense', name = 'a.b.c', features = 4},\n{type = 'chain', name = 'a.b', "
+       "layers = [{type = 'dense', name = 'c', features = 4}]}",
        4,
        {"name", "a.b.c", "mine.toml:3"}},
-      {"{type = \"relu\", repeat = 0}", 3, {"repeat"}},
-      {"{type = \"relu\", repeat = 2000}", 3, {"repeat", "1000"}},
-      {"{type = \"residual\"}", 3, {"branch", "missing"}},
-      {"{type = \"residual\", branch = []}", 3, {"branch", "no layers"}},
-      {"{type = \"embedding\", features = 3}", 3, {"type", "text"}},
-      {"{type = \"a\"}",
+      {"{type = 'relu', repeat = 0}", 3, {"repeat"}},
+      {"{type = 'relu', repeat = 2000}", 3, {"repeat", "1000"}},
+      {"{type = 'residual'}", 3, {"branch", "missing"}},
+      {"{type = 'residual', branch = []}", 3, {"branch", "no layers"}},
+      {"{type = 'embedding', features = 3}", 3, {"type", "text"}},
+      {"{type = 'a'}",
        8,
        {"type", "contains itself"},
-       "[block.a]\ntype = \"chain\"\nlayers = [{type = \"b\"}]\n[block.b]\ntype = \"a\"\n"},
-      {"{type = \"a\", width = 3}", 3, {"width", "$width"}, "[block.a]\ntype = \"relu\"\n"},
-      {"{type = \"a\"}",
+       "[block.a]\ntype = 'chain'\nlayers = [{type = 'b'}]\n[block.b]\ntype = 'a'\n"},
+      {"{type = 'a', width = 3}", 3, {"width", "$width"}, "[block.a]\ntype = 'relu'\n"},
+      {"{type = 'a'}",
        8,
        {"(used in line 3)", "features", "$width"},
-       "[block.a]\ntype = \"dense\"\n\nfeatures = \"$width\"\n"},
-      {"{type = \"relu\"}", 5, {"dense", "layer"}, "[block.dense]\ntype = \"relu\"\n"},
-      {"{type = \"relu\"}", 5, {"layer", "did you mean layers?"}, "layer = 3\n"},
-      {"{type = \"relu\"", 3, {"TOML"}},
-      {"{type = \"relu\"},\n}", 4, {"TOML"}},
-      {"{type = \"max_pool\", kernel = 2},\n{type = \"attention\", heads = 5}",
+       "[block.a]\ntype = 'dense'\n\nfeatures = '$width'\n"},
+      {"{type = 'relu'}", 5, {"dense", "layer"}, "[block.dense]\ntype = 'relu'\n"},
+      {"{type = 'relu'}", 5, {"layer", "did you mean layers?"}, "layer = 3\n"},
+      {"{type = 'relu'", 3, {"TOML"}},
+      {"{type = 'relu'},\n}", 4, {"TOML"}},
+      {"{type = 'max_pool', kernel = 2},\n{type = 'attention', heads = 5}",
        4,
        {"attention", "heads", "1x4x4x3"}},
-      {"{type = \"convolution\", filters = 4, kernel = 9, padding = \"valid\"}",
+      {"{type = 'convolution', filters = 4, kernel = 9, padding = 'valid'}",
        3,
        {"window", "1x8x8x3"}},
-      {"{type = \"convolution\", filters = 4, kernel = 9, stride = 9, padding = \"valid\"}",
+      {"{type = 'convolution', filters = 4, kernel = 9, stride = 9, padding = 'valid'}",
        3,
        {"window", "1x8x8x3"}},
-      {"{type = \"residual\", branch = [{type = \"convolution\", filters = 4, kernel = 3}]}",
+      {"{type = 'residual', branch = [{type = 'convolution', filters = 4, kernel = 3}]}",
        3,
        {"branch", "1x8x8x4"}},
-      {"{type = \"dense\", features = 1000000, repeat = 3}", 3, {"too large"}}};
+      {"{type = 'dense', features = 1000000, repeat = 3}", 3, {"too large"}}};
   for (const Fault& fault : faults) {
     SCOPED_TRACE(fault.row);
     const std::string error = refusal(with(fault.row, fault.more));
     EXPECT_TRUE(error.starts_with("mine.toml:" + std::to_string(fault.line))) << error;
     EXPECT_TRUE(mentions(error, fault.words));
   }
-  EXPECT_TRUE(mentions(refusal("sample = [8, 8, 3]\n"), {"mine.toml:", "layers"}));
+  const std::string sample = "sample = [8, 8, 3]\n";
+  EXPECT_TRUE(mentions(refusal(sample), {"mine.toml:", "layers"}));
   EXPECT_TRUE(mentions(refusal("sample = [8, 8]\nlayers = 1\n"), {"mine.toml:1", "sample"}));
-  EXPECT_TRUE(mentions(refusal("sample = [16384, 16384, 3]\nlayers = [\n"
-                               "{type = \"convolution\", filters = 1000, kernel = 3}]",
-                               {1, 16384, 16384, 3}),
-                       {"mine.toml:3", "too large"}));
-  EXPECT_TRUE(mentions(refusal("sample = [300]\nlayers = [\n{type = \"flatten\"}]", {1, 300}),
-                       {"mine.toml:3", "embedding"}));
-  EXPECT_TRUE(mentions(refusal("sample = [8, 8, 3]\nlayers = [\n{type = \"flatten\"}]"),
-                       {"mine.toml:3", "1x192", "$classes"}));
+  const std::string large =
+      "sample = [16384, 16384, 3]\nlayers = [\n"
+      "{type = 'convolution', filters = 1000, kernel = 3}]";
+  EXPECT_TRUE(mentions(refusal(large, {1, 16384, 16384, 3}), {"mine.toml:3", "too large"}));
+  const std::string flat = "layers = [\n{type = 'flatten'}]";
+  EXPECT_TRUE(mentions(refusal("sample = [300]\n" + flat, {1, 300}), {"mine.toml:3", "embedding"}));
+  EXPECT_TRUE(mentions(refusal(sample + flat), {"mine.toml:3", "1x192", "$classes"}));
 }
 
 TEST(NetworkFile, ReadsTextsOnly) {
   const TemporaryDirectory folder;
   const auto write = [&](const std::string& text) {
     const auto file = folder.path() / "net.toml";
-    std::ofstream(file, std::ios::binary) << text;
+    put(file, text);
     return file;
   };
   EXPECT_EQ(read_network_file(write("a\t= 1\r\n")), "a = 1\n");
   for (const std::string& text : {std::string(), std::string(" \n\n"), std::string(40'000, '#'),
                                   std::string("a\0b", 3), std::string("# \x1b[31m")}) {
-    EXPECT_TRUE(mentions(error_of([&] { read_network_file(write(text)); }), {"net.toml"}));
+    expect_error({"net.toml"}, [&] { read_network_file(write(text)); });
   }
   for (const auto& file : {folder.path(), folder.path() / "none.toml"})
-    EXPECT_TRUE(mentions(error_of([&] { read_network_file(file); }), {file.string()}));
+    expect_error({file.string()}, [&] { read_network_file(file); });
 }
 
 /// Notes the keys that a kind reads, as docs/models.md lists them.
@@ -331,18 +323,18 @@ TEST(NetworkFile, TheDocumentationListsAllLayersAndKeys) {
 
 /// Blocks that contain the next one, `count` deep, each with `row`.
 std::string nested_blocks(int count, const std::string& row) {
-  std::string text = with("{type = \"b0\", x = \"aa\"}");
+  std::string text = with("{type = 'b0', x = 'aa'}");
   for (int i = 0; i < count; ++i)
-    text += fmt::format("[block.b{}]\ntype = \"{}\"\n{}\n", i,
+    text += fmt::format("[block.b{}]\ntype = '{}'\n{}\n", i,
                         i + 1 < count ? fmt::format("b{}", i + 1) : "relu", row);
   return text;
 }
 
 TEST(NetworkFile, ATextThatVariablesDoubleHasALimit) {
-  EXPECT_TRUE(mentions(refusal(nested_blocks(30, "x = \"$x$x\"")), {"mine.toml:", "x", "1024"}));
-  std::string doubled = "[variables]\na0 = \"0123456789\"\n";
-  for (int i = 0; i < 60; ++i) doubled += fmt::format("a{} = \"$a{}$a{}\"\n", i + 1, i, i);
-  EXPECT_NE(refusal(doubled + with("{type = \"relu\", name = \"$a60\"}")), "");
+  EXPECT_TRUE(mentions(refusal(nested_blocks(30, "x = '$x$x'")), {"mine.toml:", "x", "1024"}));
+  std::string doubled = "[variables]\na0 = '0123456789'\n";
+  for (int i = 0; i < 60; ++i) doubled += fmt::format("a{} = '$a{}$a{}'\n", i + 1, i, i);
+  EXPECT_NE(refusal(doubled + with("{type = 'relu', name = '$a60'}")), "");
 }
 
 TEST(NetworkFile, BlocksAndLayersWithinOthersHaveALimit) {
@@ -350,25 +342,25 @@ TEST(NetworkFile, BlocksAndLayersWithinOthersHaveALimit) {
             "mine.toml:3: x: the block b0 does not use $x. Remove it.");
   EXPECT_TRUE(mentions(refusal(nested_blocks(900, "")), {"mine.toml:", "32"}));
   for (const char* name : {"", "a"}) {  // without names the paths are equally long
-    std::string chains = "{type = \"relu\"}";
+    std::string chains = "{type = 'relu'}";
     for (int i = 0; i < 100; ++i)
-      chains = fmt::format("{{type = \"chain\", name = \"{}\", layers = [{}]}}",
-                           i == 99 ? "a" : name, chains);
+      chains = fmt::format("{{type = 'chain', name = '{}', layers = [{}]}}", i == 99 ? "a" : name,
+                           chains);
     EXPECT_TRUE(mentions(refusal(with(chains)), {"mine.toml:", "32"})) << name;
   }
 }
 
 TEST(NetworkFile, ATextOfACheckpointHasTheLimitOfAFile) {
-  EXPECT_NE(refusal(with("{type = \"relu\"}") + std::string(40'000, '#')), "");
-  network_entry("mine", with("{type = \"relu\"}") + std::string(4'000, '#'), "mine.toml");
+  EXPECT_NE(refusal(with("{type = 'relu'}") + std::string(40'000, '#')), "");
+  mine(with("{type = 'relu'}") + std::string(4'000, '#'));
 }
 
 TEST(NetworkFile, OtherLettersStandOnlyInTextsAndComments) {
   const std::string good =
-      "\xef\xbb\xbf# \xca\x82\nabout = \"na\xc3\xafve \xca\x82\"\n" + with("{type = \"relu\"}");
-  EXPECT_EQ(network_entry("mine", good, "mine.toml").about, "na\xc3\xafve \xca\x82");
-  for (const char* row : {"{type = \"relu\", a = 1\xca\x82}", "{type = \"relu\", \xca\x82 = 1}",
-                          "{type = \"relu\"}\xe2\x80\x83", "{type = \"relu\", a = [1\xd7\x90]}"})
+      "\xef\xbb\xbf# \xca\x82\nabout = 'na\xc3\xafve \xca\x82'\n" + with("{type = 'relu'}");
+  EXPECT_EQ(mine(good).about, "na\xc3\xafve \xca\x82");
+  for (const char* row : {"{type = 'relu', a = 1\xca\x82}", "{type = 'relu', \xca\x82 = 1}",
+                          "{type = 'relu'}\xe2\x80\x83", "{type = 'relu', a = [1\xd7\x90]}"})
     EXPECT_TRUE(mentions(refusal(with(row)), {"mine.toml:3:"})) << row;
 }
 

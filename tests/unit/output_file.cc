@@ -7,6 +7,7 @@
 
 #include "src/base/machine.h"
 #include "src/files/file.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -14,37 +15,37 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-TEST(OutputFile, ModesAppendReplaceAndCreate) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path path = directory / "a";
+class OutputFileTest : public testing::Test {
+ protected:
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(OutputFileTest, ModesAppendReplaceAndCreate) {
+  const std::filesystem::path path = directory_ / "a";
   OutputFile(path, OutputFile::Mode::create).write("one");
   OutputFile(path, OutputFile::Mode::append).write("two");
   EXPECT_EQ(contents(path), "onetwo");
   OutputFile(path, OutputFile::Mode::replace).write("three");
   EXPECT_EQ(contents(path), "three");
-  const std::string text = error_of([&] { OutputFile(path, OutputFile::Mode::create); });
-  EXPECT_TRUE(mentions(text, {path.string(), "File exists"}));
+  expect_error({path.string(), "File exists"}, [&] { OutputFile(path, OutputFile::Mode::create); });
 }
 
-TEST(OutputFile, AFullDeviceIsAnErrorWithItsFix) {
+TEST_F(OutputFileTest, AFullDeviceIsAnErrorWithItsFix) {
   OutputFile file("/dev/full", OutputFile::Mode::append);
-  EXPECT_TRUE(
-      mentions(error_of([&] { file.write("x"); }), {"/dev/full", "No space left on device"}));
+  expect_error({"/dev/full", "No space left on device"}, [&] { file.write("x"); });
 }
 
-TEST(OutputFile, ReplaceLeavesNoOtherFile) {
-  const TemporaryDirectory directory;
-  replace_file(directory / "a", "former");
-  replace_file(directory / "a", "latter");
-  EXPECT_EQ(contents(directory / "a"), "latter");
-  EXPECT_EQ(directory.names(), Names{"a"});
+TEST_F(OutputFileTest, ReplaceLeavesNoOtherFile) {
+  replace_file(directory_ / "a", "former");
+  replace_file(directory_ / "a", "latter");
+  EXPECT_EQ(contents(directory_ / "a"), "latter");
+  EXPECT_EQ(directory_.names(), Names{"a"});
   {
     const FileSizeLimit limit(3);
-    const std::string text = error_of([&] { replace_file(directory / "a", "too large"); });
-    EXPECT_TRUE(mentions(text, {"File too large"}));
+    expect_error({"File too large"}, [&] { replace_file(directory_ / "a", "too large"); });
   }
-  EXPECT_EQ(contents(directory / "a"), "latter");
-  EXPECT_EQ(directory.names(), Names{"a"});
+  EXPECT_EQ(contents(directory_ / "a"), "latter");
+  EXPECT_EQ(directory_.names(), Names{"a"});
 }
 
 /// The number of a process that has ended.
@@ -55,8 +56,7 @@ pid_t dead_process() {
   return child;
 }
 
-TEST(OutputFile, OnlyTemporariesOfDeadProcessesAreRemoved) {
-  const TemporaryDirectory directory;
+TEST_F(OutputFileTest, OnlyTemporariesOfDeadProcessesAreRemoved) {
   // The process space of this test, and random digits.
   const std::string random =
       temporary_name("x").string().substr(temporary_name("x").string().rfind('-'));
@@ -77,77 +77,64 @@ TEST(OutputFile, OnlyTemporariesOfDeadProcessesAreRemoved) {
                       there + "1",
                       there + "2",
                       there + "2" + random};
-  for (const std::string& name : kept) put(directory / name, "");
+  for (const std::string& name : kept) put(directory_ / name, "");
   for (const std::string& writer : {dead + random, std::to_string(::getpid()) + random})
-    put(directory / (here + writer), "");
-  put(directory / (there + "1" + random), "");
+    put(directory_ / (here + writer), "");
+  put(directory_ / (there + "1" + random), "");
   for (const std::string& writer : {std::string("1"), "1" + random}) {
     std::filesystem::last_write_time(
-        directory / (there + writer),
+        directory_ / (there + writer),
         std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   }
-  remove_stale_temporaries(directory.path(), ".h5");
+  remove_stale_temporaries(directory_.path(), ".h5");
   Names expected = kept;
   std::sort(expected.begin(), expected.end());
-  EXPECT_EQ(directory.names(), expected);
-  remove_stale_temporaries(directory.path(), ".tar");
-  EXPECT_EQ(directory.names(), expected) << "no file has this ending";
+  EXPECT_EQ(directory_.names(), expected);
+  remove_stale_temporaries(directory_.path(), ".tar");
+  EXPECT_EQ(directory_.names(), expected) << "no file has this ending";
   std::erase(expected, "other.tmp-" + host_name() + "-" + dead + random);
-  remove_stale_temporaries(directory.path());
-  EXPECT_EQ(directory.names(), expected);
-  remove_stale_temporaries(directory / "none");  // no such directory
+  remove_stale_temporaries(directory_.path());
+  EXPECT_EQ(directory_.names(), expected);
+  remove_stale_temporaries(directory_ / "none");  // no such directory
 }
 
-TEST(OutputFile, ATemporaryFollowsNoLink) {
-  const TemporaryDirectory directory;
-  EXPECT_NE(temporary_name(directory / "a"), temporary_name(directory / "a"));
-  std::filesystem::create_symlink(directory / "elsewhere", directory / "link");
-  const std::string text =
-      error_of([&] { OutputFile(directory / "link", OutputFile::Mode::create); });
-  EXPECT_TRUE(mentions(text, {"File exists"}));
-  EXPECT_EQ(directory.names(), Names{"link"});
+TEST_F(OutputFileTest, ATemporaryFollowsNoLink) {
+  EXPECT_NE(temporary_name(directory_ / "a"), temporary_name(directory_ / "a"));
+  std::filesystem::create_symlink(directory_ / "elsewhere", directory_ / "link");
+  expect_error({"File exists"}, [&] { OutputFile(directory_ / "link", OutputFile::Mode::create); });
+  EXPECT_EQ(directory_.names(), Names{"link"});
 }
 
-TEST(OutputFile, AWritableDirectoryIsCreatedAndStaysEmpty) {
-  const TemporaryDirectory directory;
-  const std::vector made = {directory / "a/b/c", directory / "a/b", directory / "a"};
-  EXPECT_EQ(require_writable_directory(directory / "a/b/c", "log directory"), made);
-  EXPECT_TRUE(std::filesystem::is_empty(directory / "a/b/c"));
-  EXPECT_TRUE(require_writable_directory(directory / "a/b/c", "log directory").empty());
+TEST_F(OutputFileTest, AWritableDirectoryIsCreatedAndStaysEmpty) {
+  const std::vector made = {directory_ / "a/b/c", directory_ / "a/b", directory_ / "a"};
+  EXPECT_EQ(require_writable_directory(directory_ / "a/b/c", "log directory"), made);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_ / "a/b/c"));
+  EXPECT_TRUE(require_writable_directory(directory_ / "a/b/c", "log directory").empty());
 }
 
-TEST(OutputFile, AnUnusableDirectoryIsAnError) {
-  const TemporaryDirectory directory;
-  put(directory / "file", "");
-  const std::string text =
-      error_of([&] { require_writable_directory(directory / "file/logs", "log directory"); });
-  EXPECT_TRUE(mentions(text, {(directory / "file/logs").string(), "Not a directory"}));
+TEST_F(OutputFileTest, AnUnusableDirectoryIsAnError) {
+  put(directory_ / "file", "");
+  expect_error({(directory_ / "file/logs").string(), "Not a directory"},
+               [&] { require_writable_directory(directory_ / "file/logs", "log directory"); });
   // Even root cannot create a file there.
-  const std::string proc =
-      error_of([&] { require_writable_directory("/proc/self", "log directory"); });
-  EXPECT_TRUE(mentions(proc, {"/proc/self"}));
+  expect_error({"/proc/self"}, [&] { require_writable_directory("/proc/self", "log directory"); });
 }
 
-TEST(OutputFile, RequireReplaceablePredictsFailures) {
-  const TemporaryDirectory directory;
-  put(directory / "file", "kept");
-  EXPECT_NO_THROW(require_replaceable(directory / "file"));
-  EXPECT_NO_THROW(require_replaceable(directory / "none"));
-  EXPECT_EQ(contents(directory / "file"), "kept");
-  EXPECT_EQ(directory.names(), Names{"file"});
-  EXPECT_TRUE(
-      mentions(error_of([&] { require_replaceable(directory / "no/file"); }), {"No such file"}));
-  std::filesystem::create_symlink("nowhere", directory / "link");
-  EXPECT_TRUE(mentions(error_of([&] { require_replaceable(directory / "link"); }),
-                       {(directory / "link").string()}));
-  EXPECT_TRUE(mentions(error_of([&] { require_replaceable(directory.path()); }),
-                       {directory.path().string()}));
+TEST_F(OutputFileTest, RequireReplaceablePredictsFailures) {
+  put(directory_ / "file", "kept");
+  EXPECT_NO_THROW(require_replaceable(directory_ / "file"));
+  EXPECT_NO_THROW(require_replaceable(directory_ / "none"));
+  EXPECT_EQ(contents(directory_ / "file"), "kept");
+  EXPECT_EQ(directory_.names(), Names{"file"});
+  expect_error({"No such file"}, [&] { require_replaceable(directory_ / "no/file"); });
+  std::filesystem::create_symlink("nowhere", directory_ / "link");
+  expect_error({(directory_ / "link").string()}, [&] { require_replaceable(directory_ / "link"); });
+  expect_error({directory_.path().string()}, [&] { require_replaceable(directory_.path()); });
 }
 
-TEST(CreateFile, OfTwoWritersOneSucceeds) {
-  const TemporaryDirectory directory;
+TEST_F(OutputFileTest, CreateOfTwoWritersOneSucceeds) {
   for (int round = 0; round < 20; ++round) {
-    const std::filesystem::path file = directory / "x.onnx";
+    const std::filesystem::path file = directory_ / "x.onnx";
     std::vector<std::string> errors(4);
     std::vector<std::thread> writers;
     for (std::size_t i = 0; i < errors.size(); ++i) {
@@ -170,19 +157,18 @@ TEST(CreateFile, OfTwoWritersOneSucceeds) {
       EXPECT_EQ(contents(file), std::string(100'000, "abcd"[i]));
     }
     EXPECT_EQ(succeeded, 1);
-    EXPECT_EQ(directory.names(), Names{"x.onnx"});
+    EXPECT_EQ(directory_.names(), Names{"x.onnx"});
     std::filesystem::remove(file);
   }
 }
 
-TEST(CreateFile, ReplacesNoFileAndNoLink) {
-  const TemporaryDirectory directory;
-  put(directory / "file", "kept");
-  std::filesystem::create_symlink("nowhere", directory / "link");
+TEST_F(OutputFileTest, CreateReplacesNoFileAndNoLink) {
+  put(directory_ / "file", "kept");
+  std::filesystem::create_symlink("nowhere", directory_ / "link");
   for (const char* name : {"file", "link"})
-    EXPECT_TRUE(mentions(error_of([&] { create_file(directory / name, "x"); }), {name, "exists"}));
-  EXPECT_EQ(contents(directory / "file"), "kept");
-  EXPECT_EQ(directory.names(), (Names{"file", "link"}));
+    expect_error({name, "exists"}, [&] { create_file(directory_ / name, "x"); });
+  EXPECT_EQ(contents(directory_ / "file"), "kept");
+  EXPECT_EQ(directory_.names(), (Names{"file", "link"}));
 }
 
 TEST(CacheFolder, IsNeverInTheWorkingDirectory) {

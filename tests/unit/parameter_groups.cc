@@ -24,12 +24,6 @@ Layout grouped(const std::vector<ParameterGroup>& groups) {
   return layout;
 }
 
-const Parameter& named(const Layout& layout, std::string_view name) {
-  for (const Parameter& parameter : layout.parameters)
-    if (parameter.name == name) return parameter;
-  throw std::logic_error("no such parameter");
-}
-
 /// The arenas after three steps with momentum.
 Arenas stepped(const Layout& layout, float rate = 0.5f) {
   const auto sgd = make_optimizer("sgd", {{"momentum", 0.5f}});
@@ -44,13 +38,14 @@ Arenas stepped(const Layout& layout, float rate = 0.5f) {
 TEST(ParameterGroups, TheFirstMatchCounts) {
   const std::vector<ParameterGroup> groups{{"*/biases", 0.25f, 0.0f}, {"block/*", 0.5f, 0.75f}};
   const Layout layout = grouped(groups);
-  EXPECT_EQ(named(layout, "block/two/biases").rate, 0.25f);
-  EXPECT_EQ(named(layout, "block/two/weights").rate, 0.5f);
-  EXPECT_EQ(named(layout, "block/two/mean").rate, 1) << "a statistic has no rate";
-  EXPECT_EQ(named(layout, "one/weights").rate, 1);
-  EXPECT_EQ(decay_of(named(layout, "block/two/weights"), 8), 0.75f) << "instead of l2 and 8";
-  EXPECT_EQ(decay_of(named(layout, "block/two/biases"), 8), 0);
-  EXPECT_EQ(decay_of(named(layout, "one/weights"), 8), 8);
+  EXPECT_EQ(parameter_named(layout, "block/two/biases").rate, 0.25f);
+  EXPECT_EQ(parameter_named(layout, "block/two/weights").rate, 0.5f);
+  EXPECT_EQ(parameter_named(layout, "block/two/mean").rate, 1) << "a statistic has no rate";
+  EXPECT_EQ(parameter_named(layout, "one/weights").rate, 1);
+  EXPECT_EQ(decay_of(parameter_named(layout, "block/two/weights"), 8), 0.75f)
+      << "instead of l2 and 8";
+  EXPECT_EQ(decay_of(parameter_named(layout, "block/two/biases"), 8), 0);
+  EXPECT_EQ(decay_of(parameter_named(layout, "one/weights"), 8), 8);
   EXPECT_EQ(group_of("one/biases", groups), &groups[0]);
   EXPECT_EQ(group_of("one/weights", groups), nullptr);
 }
@@ -75,7 +70,7 @@ TEST(ParameterGroups, EpochsSetTheirOwnSchedule) {
   std::fill(arenas.gradients.begin(), arenas.gradients.end(), 1.0f);
   arenas.step(layout, *sgd, {.rate = 0.5f, .shares = {1, 0.25f, 0.125f, 1}});
   const auto moved = [&](const char* name) {
-    return -arenas.parameters[named(layout, name).range.begin];
+    return -arenas.parameters[parameter_named(layout, name).range.begin];
   };
   EXPECT_EQ(moved("block/two/weights"), 0.5f);
   EXPECT_EQ(moved("block/two/biases"), 0.125f);

@@ -605,8 +605,8 @@ TEST_F(Photos, DamagedAfterTheStartAreSkippedOrNameTheCure) {
       const std::string name = "emu/z." + ending;
       const OpenedData refused = open();
       for (const Dataset* set : {refused.train.get(), refused.validation.get()}) {
-        EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*set, 5); }),
-                             {name, "--skip-damaged", "--check-images decode"}));
+        expect_error({name, "--skip-damaged", "--check-images decode"},
+                     [&] { labels_of_epoch(*set, 5); });
       }
       asked.images.skip_damaged = true;
       const OpenedData pair = open();
@@ -675,8 +675,7 @@ TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
   std::string whole = contents(asked.folder);
   for (std::size_t i = whole.size() / 3; i < whole.size(); ++i) whole[i] ^= 1;
   std::fstream(asked.folder) << whole;
-  EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*pack.train, 4); }),
-                       {"photos.h5", "changed during the run"}));
+  expect_error({"photos.h5", "changed during the run"}, [&] { labels_of_epoch(*pack.train, 4); });
 }
 
 TEST_F(Photos, AnErrorAtTheIndexReachesTheOtherRanks) {

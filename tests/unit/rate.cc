@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -84,8 +85,7 @@ TEST(Rate, DependsOnTheEndOnlyIfNeeded) {
 }
 
 TEST(Rate, RefusesAnUnknownSchedule) {
-  EXPECT_TRUE(
-      mentions(error_of([] { learning_rate(with("cosin"), 0, 1); }), {"cosin\"", "cosine\""}));
+  expect_error({"cosin\"", "cosine\""}, [] { learning_rate(with("cosin"), 0, 1); });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // TensorBoard event files, read back record by record.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <ctime>
 #include <regex>
@@ -9,6 +8,7 @@
 #include "event.pb.h"
 #include "src/base/crc32c.h"
 #include "src/report/report.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -40,9 +40,13 @@ std::vector<proto::Event> events_of(const std::filesystem::path& file) {
   return events;
 }
 
-TEST(EventFile, ReadsBackWhatWasWritten) {
-  const TemporaryDirectory directory;
-  EventFile file(directory.path(), 7);
+class EventFileTest : public testing::Test {
+ protected:
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(EventFileTest, ReadsBackWhatWasWritten) {
+  EventFile file(directory_.path(), 7);
   const Histogram h = histogram(std::vector<float>{-1.0f, 0.5f, 0.5f, 3.0f});
   file.scalars(10, {{"train/loss", 4.5}, {"train/learning_rate", 0.1}});
   file.histograms(20, {{"conv1/weights", h}, {"nothing", Histogram{}}});
@@ -73,9 +77,8 @@ TEST(EventFile, ReadsBackWhatWasWritten) {
   EXPECT_TRUE(std::isnan(events[4].summary().value(0).simple_value()));
 }
 
-TEST(EventFile, ASessionHasTheOptions) {
-  const TemporaryDirectory directory;
-  EventFile file(directory.path());
+TEST_F(EventFileTest, ASessionHasTheOptions) {
+  EventFile file(directory_.path());
   file.begin_session({{"lr", 0.1}, {"nesterov", true}, {"model", "keras"}});
   file.end_session();
   file.flush();
@@ -95,10 +98,9 @@ TEST(EventFile, ASessionHasTheOptions) {
   EXPECT_EQ(data[1].session_end_info().status(), proto::SessionEndInfo::SUCCESS);
 }
 
-TEST(EventFile, NamesDifferEvenWithinASecond) {
-  const TemporaryDirectory directory;
-  EventFile a(directory.path()), b(directory.path()), c(directory.path());
-  EXPECT_EQ(directory.names().size(), 3u);
+TEST_F(EventFileTest, NamesDifferEvenWithinASecond) {
+  EventFile a(directory_.path()), b(directory_.path()), c(directory_.path());
+  EXPECT_EQ(directory_.names().size(), 3u);
   const std::string name = a.path().filename().string();
   EXPECT_TRUE(
       std::regex_match(name, std::regex("events\\.out\\.tfevents\\.\\d{10}\\..+\\.\\d+\\.0")))
@@ -107,11 +109,10 @@ TEST(EventFile, NamesDifferEvenWithinASecond) {
   EXPECT_EQ(events_of(a.path()).size(), 1u) << "a reader knows the file before its first value";
 }
 
-TEST(EventFile, TheDestructorWritesTheRest) {
-  const TemporaryDirectory directory;
+TEST_F(EventFileTest, TheDestructorWritesTheRest) {
   std::filesystem::path path;
   {
-    EventFile file(directory.path());
+    EventFile file(directory_.path());
     path = file.path();
     for (int step = 0; step < 50000; ++step)
       file.scalars(step, {{"train/loss", step}});  // more than a buffer
@@ -122,19 +123,15 @@ TEST(EventFile, TheDestructorWritesTheRest) {
   EXPECT_EQ(events.back().summary().value(0).simple_value(), 49999.0f);
 }
 
-TEST(EventFile, ReportsAFullDisk) {
-  const TemporaryDirectory directory;
+TEST_F(EventFileTest, ReportsAFullDisk) {
   const FileSizeLimit limit(200);
-  EventFile file(directory.path());
+  EventFile file(directory_.path());
   file.scalars(1, {{std::string(300, 'x'), 1}});
-  const std::string text = error_of([&] { file.flush(); });
-  EXPECT_TRUE(mentions(text, {file.path().string(), "File too large"}));
+  expect_error({file.path().string(), "File too large"}, [&] { file.flush(); });
 }
 
-TEST(EventFile, ReportsAMissingDirectory) {
-  const TemporaryDirectory directory;
-  const std::string text = error_of([&] { EventFile file(directory / "none"); });
-  EXPECT_TRUE(mentions(text, {"No such file or directory"}));
+TEST_F(EventFileTest, ReportsAMissingDirectory) {
+  expect_error({"No such file or directory"}, [&] { EventFile file(directory_ / "none"); });
 }
 
 /// Not a test of its own: tests/apps/tensorboard.sh reads with TensorBoard what this writes to

@@ -6,14 +6,15 @@
 #include <cmath>
 #include <vector>
 
-#include "net/layers.h"
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "src/base/random.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
-#include "tests/support/update.h"
+#include "tests/support/layer_list.h"
 #include "tests/support/wrapped_device.h"
 #include "tests/support/written_ranges.h"
+#include "tests/unit/optimizer_arenas.h"
 
 namespace lockstep {
 namespace {
@@ -46,14 +47,8 @@ class Net {
     Random random(1, Purpose::generate, 0, index);
     for (float& value : images) value = random.normal() + 0.5f;
   }
-  const Parameter& parameter(const std::string& name) const {
-    for (const Parameter& parameter : model.layout().parameters) {
-      if (parameter.name == name) return parameter;
-    }
-    throw std::logic_error(name);
-  }
   float* at(std::vector<float>& arena, const std::string& name) {
-    return arena.data() + parameter(name).range.begin;
+    return arena.data() + parameter_named(model.layout(), name).range.begin;
   }
   View view() { return {images.data(), model.input(), Type::f32}; }
 
@@ -75,10 +70,8 @@ constexpr std::int64_t kStart = 0;
 template <bool kFrozen, bool kBiases>
 NamedLayers two_affine(Shape, int) {
   const AffineInit init{.weight_deviation = 0.3f, .biases = kBiases, .frozen = kFrozen};
-  NamedLayers layers;
-  layers.emplace_back("conv", convolution(16, 3, /*relu=*/true, init));
-  layers.emplace_back("dense", dense(10, /*relu=*/false, init));
-  return layers;
+  return layers_of("conv", convolution(16, 3, /*relu=*/true, init), "dense",
+                   dense(10, /*relu=*/false, init));
 }
 
 // The weights' gradients stay as they are, and those of the biases are computed.
@@ -105,17 +98,10 @@ TEST(Frozen, WeightsHaveNoGradient) {
 /// A frozen beginning, which itself contains layers.
 NamedLayers frozen_below(Shape, int classes) {
   const AffineInit frozen{.weight_deviation = 0.3f, .biases = false, .frozen = true};
-  const auto inner = [&] {
-    NamedLayers layers;
-    layers.emplace_back("one", convolution(16, 3, /*relu=*/true, frozen));
-    layers.emplace_back("two", convolution(16, 3, /*relu=*/false, frozen));
-    return layers;
-  };
-  NamedLayers layers;
-  layers.emplace_back("conv", convolution(16, 3, /*relu=*/true, frozen));
-  layers.emplace_back("block", residual(inner()));
-  layers.emplace_back("logits", dense(classes, /*relu=*/false, {.weight_deviation = 0.3f}));
-  return layers;
+  const auto conv = [&](bool relu) { return convolution(16, 3, relu, frozen); };
+  return layers_of("conv", conv(true), "block",
+                   residual(layers_of("one", conv(true), "two", conv(false))), "logits",
+                   dense(classes, /*relu=*/false, {.weight_deviation = 0.3f}));
 }
 
 /// Notes the specs whose input gradient is wanted.
@@ -148,17 +134,9 @@ TEST(Frozen, NothingBelowATrainedLayerIsComputedAndAllIsReported) {
   EXPECT_EQ(ready.ranges, model.layout().layers);
 }
 
-NamedLayers one_dropout(Shape, int) {
-  NamedLayers layers;
-  layers.emplace_back("dropout", dropout(0.25f));
-  return layers;
-}
+NamedLayers one_dropout(Shape, int) { return layers_of("dropout", dropout(0.25f)); }
 
-NamedLayers another_dropout(Shape, int) {
-  NamedLayers layers;
-  layers.emplace_back("other", dropout(0.25f));
-  return layers;
-}
+NamedLayers another_dropout(Shape, int) { return layers_of("other", dropout(0.25f)); }
 
 /// The output of dropout for ones: samples from `position` on.
 std::vector<float> mask(NamedLayers (*build)(Shape, int), std::int64_t batch, std::int64_t position,
@@ -183,11 +161,7 @@ TEST(Dropout, MaskBelongsToTheSampleAndNotToItsBatch) {
   EXPECT_NE(first, mask(another_dropout, 1, 70)) << "another layer";
 }
 
-NamedLayers one_stochastic_depth(Shape, int) {
-  NamedLayers layers;
-  layers.emplace_back("depth", stochastic_depth(0.25f));
-  return layers;
-}
+NamedLayers one_stochastic_depth(Shape, int) { return layers_of("depth", stochastic_depth(0.25f)); }
 
 TEST(StochasticDepth, DropsWholeSamplesWhereverTheyAre) {
   const std::vector<float> many = mask(one_stochastic_depth, 400, 70);
@@ -208,9 +182,7 @@ TEST(Dropout, DropsInTrainingOnlyAndScalesTheRest) {
   const std::vector<float> values = mask(one_dropout, 400, 0);
   const auto dropped = std::count(values.begin(), values.end(), 0.0f);
   for (const float value : values) {
-    if (value != 0) {
-      ASSERT_FLOAT_EQ(value, 1 / 0.75f);
-    }
+    ASSERT_FLOAT_EQ(value, value == 0 ? 0 : 1 / 0.75f);
   }
   const auto count = static_cast<double>(values.size());
   EXPECT_NEAR(static_cast<double>(dropped) / count, 0.25, 4 * std::sqrt(0.25 * 0.75 / count));
@@ -223,11 +195,8 @@ TEST(Dropout, DropsInTrainingOnlyAndScalesTheRest) {
 }
 
 NamedLayers dropout_in_front(Shape, int classes) {
-  NamedLayers layers;
-  layers.emplace_back("flat", dense(9, false, {}));
-  layers.emplace_back("dropout", dropout(0.5f));
-  layers.emplace_back("out", dense(classes, false, {}));
-  return layers;
+  return layers_of("flat", dense(9, false, {}), "dropout", dropout(0.5f), "out",
+                   dense(classes, false, {}));
 }
 
 TEST(Dropout, BackwardDropsWhatForwardDropped) {
@@ -249,17 +218,14 @@ TEST(Dropout, BackwardDropsWhatForwardDropped) {
 }
 
 NamedLayers one_norm(Shape, int) {
-  NamedLayers layers;
-  layers.emplace_back("norm", batch_norm({.follow = 0.25f, .epsilon = 0.5f}));
-  return layers;
+  return layers_of("norm", batch_norm({.follow = 0.25f, .epsilon = 0.5f}));
 }
 
 TEST(BatchNorm, WritesItsShareOfMeanAndVariance) {
   constexpr std::int64_t kChannels = 3, kRows = 4 * 5 * 5;
   Net net(one_norm, {1, 5, 5, kChannels}, 4);
   net.fill();
-  const std::int64_t position = 0;
-  net.train({.seed = 1, .position = &position, .share = 0.125f});
+  net.train({.seed = 1, .position = &kStart, .share = 0.125f});
   net.backward(std::vector<float>(net.images.size(), 1.0f));
   for (std::int64_t c = 0; c < kChannels; ++c) {
     double mean = 0, squares = 0;
@@ -287,10 +253,9 @@ TEST(BatchNorm, WritesItsShareOfMeanAndVariance) {
 
 TEST(BatchNorm, BitsDoNotDependOnThreads) {
   Net one(one_norm, {1, 40, 40, 20}, 8), three(one_norm, {1, 40, 40, 20}, 8, true, 3);
-  const std::int64_t position = 0;
   const auto bits = [&](Net& net) {
     net.fill();
-    auto y = net.train({1, &position});
+    auto y = net.train({1, &kStart});
     net.backward(net.images);
     y.insert(y.end(), net.gradients.begin(), net.gradients.end());
     return y;
@@ -300,30 +265,26 @@ TEST(BatchNorm, BitsDoNotDependOnThreads) {
 
 TEST(Statistics, FollowTheMeanOfAStepWithAnyOptimizer) {
   for (const OptimizerEntry& entry : optimizers()) {
-    Net net(one_norm, {1, 2, 2, 3}, 2);
+    const Net net(one_norm, {1, 2, 2, 3}, 2);
     const auto optimizer = make_optimizer(entry.name, {});
     const Layout& layout = net.model.layout();
-    const std::vector<float> table = decays(layout, 0.5f);
-    std::vector<std::vector<float>> slots(optimizer->slots().size(),
-                                          std::vector<float>(net.parameters.size()));
-    std::vector<float> average = net.parameters;
-    TrainingState state{
-        net.parameters.data(), {}, average.data(), net.gradients.data(), table.data()};
-    for (auto& slot : slots) state.slots.push_back(slot.data());
-    const Range mean = net.parameter("norm/mean").range;
+    Arenas arenas(layout, *optimizer, 0.5f);
+    arenas.parameters = arenas.average = net.parameters;
+    const Range mean = parameter_named(layout, "norm/mean").range;
     const auto first = static_cast<std::size_t>(mean.begin);
-    for (std::int64_t i = mean.begin; i < mean.end(); ++i) net.gradients[i] = 8;
-    HostStream stream;
+    std::fill_n(arenas.gradients.begin() + mean.begin, mean.count, 8.0f);
     const UpdateRates now{0.1f, 0.5f, optimizer->corrections(0)};
-    update(stream, layout, {0, layout.count}, *optimizer, state, &now);
-    EXPECT_EQ(net.parameters[first], 2) << "a quarter of the way from 0 to 8";
-    EXPECT_EQ(average[first], 1) << "half of the way from 0 to 2";
-    update(stream, layout, {0, layout.count}, *optimizer, state, &now);
-    EXPECT_EQ(net.parameters[first], 3.5f);
-    for (const auto& slot : slots) EXPECT_EQ(slot[first], 0) << entry.name << " has slots of it";
+    arenas.step(layout, *optimizer, now);
+    EXPECT_EQ(arenas.parameters[first], 2) << "a quarter of the way from 0 to 8";
+    EXPECT_EQ(arenas.average[first], 1) << "half of the way from 0 to 2";
+    arenas.step(layout, *optimizer, now);
+    EXPECT_EQ(arenas.parameters[first], 3.5f);
+    for (const auto& slot : arenas.slots)
+      EXPECT_EQ(slot[first], 0) << entry.name << " has slots of it";
+    HostStream stream;
     std::vector<double> parts(penalty_parts(layout));
     double decayed = -1;
-    penalty(stream, layout, net.parameters.data(), decays(layout, 1).data(), parts.data(),
+    penalty(stream, layout, arenas.parameters.data(), decays(layout, 1).data(), parts.data(),
             &decayed);
     EXPECT_EQ(decayed, 0) << "neither gamma nor statistics decay";
     EXPECT_EQ(layout.trainable(), 6);
@@ -331,20 +292,10 @@ TEST(Statistics, FollowTheMeanOfAStepWithAnyOptimizer) {
 }
 
 NamedLayers nested(Shape, int classes) {
-  const auto block = [] {
-    NamedLayers inner;
-    inner.emplace_back("conv", convolution(3, 3, true, {}));
-    inner.emplace_back("norm", batch_norm());
-    NamedLayers row;
-    row.emplace_back("row", chain(std::move(inner)));
-    NamedLayers shortcut;
-    shortcut.emplace_back("conv", convolution(3, 1, false, {}));
-    return residual(std::move(row), std::move(shortcut));
-  };
-  NamedLayers layers;
-  layers.emplace_back("block", block());
-  layers.emplace_back("out", dense(classes, false, {}));
-  return layers;
+  auto row = layers_of("conv", convolution(3, 3, true, {}), "norm", batch_norm());
+  auto block = residual(layers_of("row", chain(std::move(row))),
+                        layers_of("conv", convolution(3, 1, false, {})));
+  return layers_of("block", std::move(block), "out", dense(classes, false, {}));
 }
 
 TEST(Composed, ParametersAreNamedByTheirPathAndLieInTheOrderOfBackward) {
@@ -360,8 +311,7 @@ TEST(Composed, ParametersAreNamedByTheirPathAndLieInTheOrderOfBackward) {
   EXPECT_EQ(layers, (std::vector<std::string>{"block/shortcut/conv", "block/row/conv",
                                               "block/row/norm", "block/sum", "out"}));
   net.fill();
-  const std::int64_t position = 0;
-  net.train({1, &position});
+  net.train({1, &kStart});
   HostStream stream;
   WrittenRanges ready(net.model.layout());
   net.model.backward(stream, net.view(), ready);
@@ -369,17 +319,11 @@ TEST(Composed, ParametersAreNamedByTheirPathAndLieInTheOrderOfBackward) {
 }
 
 NamedLayers uneven(Shape, int) {
-  NamedLayers branch, layers;
-  branch.emplace_back("conv", convolution(3, 3, true, {}));
-  layers.emplace_back("block", residual(std::move(branch)));
-  return layers;
+  return layers_of("block", residual(layers_of("conv", convolution(3, 3, true, {}))));
 }
 
 TEST(Composed, RefusesABranchOfAnotherShape) {
-  EXPECT_TRUE(mentions(error_of([] {
-                         Net(uneven, {1, 4, 4, 2}, 5);
-                       }),
-                       {"block", "5x4x4x3", "5x4x4x2", "shortcut"}));
+  expect_error({"block", "5x4x4x3", "5x4x4x2", "shortcut"}, [] { Net(uneven, {1, 4, 4, 2}, 5); });
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/error_of.h"
+#include "tests/support/expect_error.h"
 
 namespace lockstep {
 namespace {
@@ -46,7 +46,7 @@ TEST(Tuning, RefusesInvalidTextAndChangesNothing) {
                                    {title + "a = eng1\na = eng2\n", "line 3 "}}) {
     Tuning tuning("here");
     tuning.note("work", "eng0");
-    EXPECT_TRUE(mentions(error_of([&, &text = text] { tuning.set_text(text); }), {part}));
+    expect_error({part}, [&, &text = text] { tuning.set_text(text); });
     EXPECT_EQ(*tuning.find("work"), "eng0") << text;
   }
 }

@@ -10,6 +10,7 @@
 #include "src/base/random.h"
 #include "src/device/cuda/device.h"
 #include "tests/mpi/world.h"
+#include "tests/support/device_array.h"
 
 namespace lockstep {
 namespace {
@@ -60,7 +61,7 @@ class Reducers : public testing::TestWithParam<const char*> {
   }
 
   void write(const Floats& values) {
-    device_->copy(*stream_, reducer_->gradients(), values.data(), values.size() * sizeof(float));
+    write_array(*device_, *stream_, values, reducer_->gradients());
   }
   /// The sums of all buckets in turn, and the join that ends a step.
   void reduce() {
@@ -73,12 +74,7 @@ class Reducers : public testing::TestWithParam<const char*> {
     joined_->record(reducer_->stream());
     joined_->wait(*stream_);
   }
-  Floats result() {
-    Floats values(kCount);
-    device_->copy(*stream_, values.data(), reducer_->gradients(), values.size() * sizeof(float));
-    stream_->synchronize();
-    return values;
-  }
+  Floats result() { return read_array<float>(*device_, *stream_, reducer_->gradients(), kCount); }
   static std::int64_t wrong(const Floats& is, const Floats& wanted) {
     std::int64_t count = 0;
     for (const Range& bucket : kBuckets) {
