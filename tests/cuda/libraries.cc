@@ -51,14 +51,14 @@ TEST(CudaLibraries, OlderThanThoseCompiledWithAreRefused) {
 TEST(CudaLibraries, AreNamedWithBothVersionsAndTheirPath) {
   CudaLibraries later = sound();
   later.cudnn.found = 92001;
-  EXPECT_EQ(text_of(later),
+  EXPECT_EQ(later.text(),
             "CUDA 13.0 (compiled with 13.0, driver for 13.0), cuDNN 9.20.1 (compiled with 9.19.0, "
             "/a/libcudnn.so.9), NCCL 2.28.9 (compiled with 2.28.9, /a/libnccl.so.2)");
 }
 
 TEST(CudaLibraries, OfThisMachineServe) {
   const CudaLibraries found = find_cuda_libraries();
-  EXPECT_EQ(refusal(found), "") << text_of(found);
+  EXPECT_EQ(refusal(found), "") << found.text();
   EXPECT_EQ(found.cuda.found, found.cuda.compiled) << "the runtime is linked statically";
   EXPECT_TRUE(holds(found.cudnn.path, "libcudnn.so.9")) << found.cudnn.path;
   EXPECT_TRUE(holds(found.nccl.path, "libnccl.so.2")) << found.nccl.path;

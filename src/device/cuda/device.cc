@@ -136,7 +136,7 @@ class CudaDevice final : public Device {
     traits_ = {
         .description = fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
                                    static_cast<double>(properties_.totalGlobalMem) / (1 << 30)),
-        .libraries = text_of(find_cuda_libraries()),
+        .libraries = find_cuda_libraries().text(),
         .uuid = text_of(unique_id(index_, properties_)),
         .types = {Type::f32, Type::bf16, Type::f16},
         .memory_is_host = false,
