@@ -39,8 +39,7 @@ class Winograd : public AffinePlan {
     run(stream, dy, w, nullptr, dx, scratch, true);
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    dispatch_vectors(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch_vectors(x.type, [&]<class T>(T*) {
       stream.enqueue([=, this, threads = stream.threads()] {
         weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
                          static_cast<std::byte*>(scratch));
@@ -106,8 +105,7 @@ class Winograd : public AffinePlan {
 
   void run(Stream& stream, View from, View w, const float* bias, View to, void* scratch,
            bool backward) {
-    dispatch_vectors(from.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch_vectors(from.type, [&]<class T>(T*) {
       stream.enqueue([=, this, threads = stream.threads()] {
         convolve(threads, from.as<T>(), w.as<float>(), bias, to.as<T>(),
                  static_cast<std::byte*>(scratch), backward);
