@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/device/cuda/cublaslt.h"
+#include "src/device/cuda/plan.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {
@@ -66,8 +66,8 @@ TEST(CudaLibraries, OfThisMachineServe) {
 
 TEST(CudaLibraries, CublasltHasAllFunctions) {
   try {
-    const cuda::Cublaslt opened({});
-    EXPECT_TRUE(opened.version().starts_with("cuBLASLt 1")) << opened.version();
+    const auto opened = cuda::make_cublaslt({});
+    EXPECT_TRUE(opened->version().starts_with("cuBLASLt 1")) << opened->version();
   } catch (const Error& error) {  // it is loaded, but there is no GPU
     EXPECT_TRUE(holds(error.what(), "cuBLASLt does not start: ")) << error.what();
   }

@@ -7,8 +7,7 @@
 
 #include "net/layers.h"
 #include "src/base/random.h"
-#include "src/device/cuda/affine.h"
-#include "src/device/cuda/product.h"
+#include "src/device/cuda/layers.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep::cuda {

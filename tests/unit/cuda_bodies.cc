@@ -9,8 +9,7 @@
 
 #include "net/layers/exponential.h"
 #include "src/base/random.h"
-#include "src/device/cuda/product.h"
-#include "src/device/cuda/response_norm.h"
+#include "src/device/cuda/layers.h"
 #include "src/device/cuda/rows.h"
 
 namespace lockstep::cuda {

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "src/base/round_up.h"
-#include "src/device/cuda/affine.h"
-#include "src/device/cuda/response_norm.h"
+#include "src/device/cuda/layers.h"
 #include "src/device/each.h"
 #include "tests/support/async_device.h"
 
