@@ -235,8 +235,8 @@ std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
   Memory residual = make_residual(spec, spec.comm.size());
   Exchanges sums =
       make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(residual.get()));
-  return make_exchange_reducer(spec, "direct", residual == nullptr, std::move(sums),
-                               std::move(residual));
+  const bool canonical = residual == nullptr;
+  return make_exchange_reducer(spec, "direct", canonical, std::move(sums), std::move(residual));
 }
 
 Memory make_residual(const ReducerSpec& spec, int senders) {
