@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "bench/affine_bench.h"
-#include "bench/noise.h"
 #include "net/model.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
