@@ -1,9 +1,10 @@
-#include "bench/allreduce_report.h"
-
+// The report of bench_allreduce: the table, JSON lines and the fastest reducers.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+
+#include "bench/allreduce.h"
 
 namespace lockstep {
 namespace {

@@ -1,10 +1,10 @@
-#include "bench/allreduce_timing.h"
-
+// The time of an all-reduce on the ranks of this run, and its bound.
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <vector>
 
+#include "bench/allreduce.h"
 #include "collectives/comm/communicator.h"
 #include "collectives/reducer.h"
 #include "collectives/reducers/measured_link.h"

@@ -4,9 +4,7 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "bench/allreduce_report.h"
-#include "bench/allreduce_timing.h"
-#include "bench/schedule_drawing.h"
+#include "bench/allreduce.h"
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducer.h"

@@ -89,6 +89,14 @@ double step_seconds(double work, const std::vector<double>& ready, const std::ve
   return now + work - done;
 }
 
+constexpr std::string_view kLine =
+    "{:<15} {:>8g} {:>6} {:<19} {:>7} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f}\n";
+constexpr std::string_view kJson =
+    R"({{"network": "{}", "gbit_s": {:g}, "ranks": {}, "algorithm": "{}", "buckets": {}, )"
+    R"("compute_ms": {:.3f}, "allreduce_ms": {:.3f}, "exposed_ms": {:.3f}, )"
+    R"("efficiency_percent": {:.1f}}})"
+    "\n";
+
 /// A line of the table, or of JSON.
 void predict(const Network& network, const Machines& machines, int ranks, bool json) {
   const Link& link = machines.link;
@@ -126,19 +134,8 @@ void predict(const Network& network, const Machines& machines, int ranks, bool j
   }
   const double exposed = step_seconds(alone, ready, sums, core) - alone;
   const double gbit = link.bandwidth * 8e-9, percent = 100 * alone / (alone + exposed);
-  if (json) {
-    fmt::print(
-        R"({{"network": "{}", "gbit_s": {:g}, "ranks": {}, "algorithm": "{}", "buckets": {}, )"
-        R"("compute_ms": {:.3f}, "allreduce_ms": {:.3f}, "exposed_ms": {:.3f}, )"
-        R"("efficiency_percent": {:.1f}}})"
-        "\n",
-        network.name, gbit, ranks, algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3,
-        exposed * 1e3, percent);
-    return;
-  }
-  fmt::print("{:<15} {:>8g} {:>6} {:<19} {:>7} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.1f}\n",
-             network.name, gbit, ranks, algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3,
-             exposed * 1e3, percent);
+  fmt::print(fmt::runtime(json ? kJson : kLine), network.name, gbit, ranks, algorithm.name,
+             buckets.size(), alone * 1e3, all_sums * 1e3, exposed * 1e3, percent);
 }
 
 /// Two lines: names, and units.

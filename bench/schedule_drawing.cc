@@ -1,9 +1,10 @@
-#include "bench/schedule_drawing.h"
-
+// The schedule of an all-reduce in words and as a picture.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <vector>
+
+#include "bench/allreduce.h"
 
 namespace lockstep {
 namespace {

@@ -125,7 +125,7 @@ void GradientBuckets::advance() {
   if (policy_ != Policy::poll && policy_ != Policy::thread) return;
   const Exposed exposed(*this);
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock) guarded([&] { turn(); });
+  if (lock) guarded([&] { pump(); });
 }
 
 void GradientBuckets::finish() {
@@ -173,8 +173,8 @@ void GradientBuckets::start_ready() {
   if (reducer_.traits().in_stream) complete_done();
 }
 
-/// Moves on without blocking. Returns whether a bucket was completed.
-bool GradientBuckets::turn() {
+/// Moves sums on without blocking. Returns whether a bucket was completed.
+bool GradientBuckets::pump() {
   start_ready();
   reducer_.advance();
   return complete_done();
@@ -229,7 +229,7 @@ void GradientBuckets::run(std::stop_token stop) {
     for (;;) {
       const std::uint32_t calls = calls_;  // read before the state that a call changes
       if (stop.stop_requested()) return;
-      if (look())
+      if (pump_while_busy())
         std::this_thread::sleep_for(kNap);
       else
         calls_.wait(calls);
@@ -238,12 +238,12 @@ void GradientBuckets::run(std::stop_token stop) {
   }
 }
 
-/// Moves on while buckets complete or become ready. Returns whether others are left.
-bool GradientBuckets::look() {
+/// Moves sums on while buckets complete or become ready. Returns whether others are left.
+bool GradientBuckets::pump_while_busy() {
   const std::lock_guard lock(mutex_);
   const auto busy = [&] { return completed_ < ready_; };
   guarded([&] {
-    while (busy() && !finishing_ && (turn() || started_ < ready_)) continue;
+    while (busy() && !finishing_ && (pump() || started_ < ready_)) continue;
   });
   return busy();
 }

@@ -84,12 +84,12 @@ class GradientBuckets {
   void guarded(Work work);
   void wake();
   void start_ready();
-  bool turn();
+  bool pump();
   bool complete_done();
   void wait_for_all();
   double callback_seconds() const;
   void run(std::stop_token stop);
-  bool look();
+  bool pump_while_busy();
 
   Reducer& reducer_;
   const std::vector<Range> buckets_;

@@ -39,7 +39,7 @@ struct ReducerTraits {
   bool calls_mpi = false;
   /// done() is true right after start(), because all order is in the streams.
   bool in_stream = false;
-  /// The residual of 16-bit messages (collectives/reducers/direct_all_reduce.h): as many floats of
+  /// The residual of 16-bit messages (collectives/reducers/direct.cc): as many floats of
   /// the host as gradients(). The next sums include it. It is part of the state of a run: the
   /// caller may read and write it between steps. Null if this rank rounds nothing.
   float* residual = nullptr;

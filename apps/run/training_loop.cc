@@ -160,7 +160,7 @@ class TrainingLoop {
     r.learning_rate = rate_at(done - 1);
     r.timed = parts_.setup.device->traits().memory_is_host;
     r.scaled = parts_.setup.options.loss_scaling().dynamic;
-    r.straggler = stragglers_.look(done, times.exposed, clock_.trained());
+    r.straggler = stragglers_.find(done, times.exposed, clock_.trained());
     reporter_.step(r);
     name_skipped();
     last_times_ = times;

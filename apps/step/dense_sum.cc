@@ -12,7 +12,7 @@ DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets,
     : shards_(shards),
       slots_(slots),
       computing_(computing),
-      reducing_(reducer.stream()),
+      reducer_(reducer),
       recorder_(recorder),
       shard_sum_(device, reducer.gradients(), count, shards),
       buckets_(std::make_unique<GradientBuckets>(reducer, std::move(buckets), policy,
@@ -20,7 +20,7 @@ DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets,
 
 DenseSum::~DenseSum() {
   buckets_.reset();  // its thread enqueues work too
-  for (Stream* stream : {&computing_, &reducing_}) {
+  for (Stream* stream : {&computing_, &reducer_.stream()}) {
     try {
       stream->synchronize();
     } catch (...) {  // TrainingStep::collect() has thrown it before

@@ -26,6 +26,9 @@ class DenseSum : public RankSum {
   bool owns(Range) const override { return true; }
   void written(int shard, int slot, Range range) override;
   void finish() override { buckets_->finish(); }
+  void rethrow_errors() override {
+    if (reducer_.traits().in_stream) reducer_.advance();
+  }
   double seconds() const override { return buckets_->exposed_seconds(); }
   std::size_t bytes() const override { return shard_sum_.bytes(); }
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
@@ -34,7 +37,7 @@ class DenseSum : public RankSum {
   int shards_;
   ShardSlots& slots_;
   Stream& computing_;
-  Stream& reducing_;
+  Reducer& reducer_;
   RankRecorder& recorder_;
   ShardSum shard_sum_;
   std::unique_ptr<GradientBuckets> buckets_;  ///< may call back until it goes

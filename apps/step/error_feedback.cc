@@ -38,7 +38,7 @@ class ErrorFeedback : public RankSum {
     pending_ = !before_.empty();
   }
   bool pending() const override { return pending_; }
-  void settle(const LossScale& scale) override {
+  void commit_or_undo(const LossScale& scale) override {
     if (scale.skipped_last()) std::copy(before_.begin(), before_.end(), residual_);
     if (scale.scale != scale.last) scale_trained(layout_, scale.scale / scale.last, residual_);
     pending_ = false;

@@ -18,22 +18,22 @@ GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layou
                            RankRecorder& recorder, Track* timeline)
     : policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
-      slots_(parts.sync_bn ? std::move(parts.sync_bn) : std::make_unique<ShardSlots>()),
+      sync_bn_(std::move(parts.sync_bn)),
       dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), policy_,
-                                        layout.count, shards, *slots_, computing,
+                                        layout.count, shards, slots(), computing,
                                         std::move(reduced), recorder, timeline)) {
   const SumContext context{parts.comm, device, layout, *reducer_, computing, recorder, dynamic};
   for (MakeSum* make : kWays) {
     if (auto way = make(context)) sums_.push_back(others_.emplace_back(std::move(way)).get());
   }
-  sums_.push_back(slots_.get());
+  if (sync_bn_) sums_.push_back(sync_bn_.get());
   sums_.push_back(dense_.get());
   for (const Parameter& parameter : layout.parameters) {
     const auto number = static_cast<std::size_t>(parameter.layer);
     if (ranges_.size() <= number) ranges_.resize(number + 1);
     ranges_[number] = layout.range_of(parameter.layer);
   }
-  listeners_.resize(slots_->count());
+  listeners_.resize(slots().count());
 }
 
 GradientListener& GradientSync::of(int shard, int slot) {
@@ -61,14 +61,13 @@ bool GradientSync::pending() const {
   return std::any_of(sums_.begin(), sums_.end(), [](const RankSum* sum) { return sum->pending(); });
 }
 
-void GradientSync::settle(const LossScale& scale) {
+void GradientSync::commit_or_undo(const LossScale& scale) {
   for (RankSum* sum : sums_)
-    if (sum->pending()) sum->settle(scale);
+    if (sum->pending()) sum->commit_or_undo(scale);
 }
 
-void GradientSync::look() {
-  if (reducer_->traits().in_stream) reducer_->advance();
-  slots_->look();
+void GradientSync::rethrow_errors() {
+  for (RankSum* sum : sums_) sum->rethrow_errors();
 }
 
 double GradientSync::seconds() const {

@@ -13,7 +13,7 @@ namespace lockstep {
 /// Used by the computing thread.
 class GradientSync {
  public:
-  /// Moves the reducer, the buckets and the slots out of `parts`. Other references and `timeline`
+  /// Moves the reducer, the buckets and sync_bn out of `parts`. Other references and `timeline`
   /// (null: none) outlive it. `computing` is the stream of the computing thread. This rank has
   /// `shards`. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose
   /// sum is in order (GradientBuckets).
@@ -35,8 +35,8 @@ class GradientSync {
   void finish();
   /// RankSum::pending() of any.
   bool pending() const;
-  /// RankSum::settle() of each that is pending().
-  void settle(const LossScale& scale);
+  /// RankSum::commit_or_undo() of each that is pending().
+  void commit_or_undo(const LossScale& scale);
 
   /// The sums: layout.count floats in memory of the device.
   float* gradients() const { return reducer_->gradients(); }
@@ -44,10 +44,10 @@ class GradientSync {
   Stream& stream() const { return reducer_->stream(); }
   const Reducer& reducer() const { return *reducer_; }
   Policy policy() const { return policy_; }
-  ShardSlots& slots() const { return *slots_; }
+  ShardSlots& slots() { return sync_bn_ ? *sync_bn_ : one_slot_; }
   const std::vector<Range>& buckets() const { return dense_->buckets(); }
-  /// Throws errors of sums in streams, which no other call reports.
-  void look();
+  /// RankSum::rethrow_errors() of each.
+  void rethrow_errors();
 
   double seconds() const;
   std::size_t bytes() const;
@@ -67,7 +67,8 @@ class GradientSync {
 
   Policy policy_;
   std::unique_ptr<Reducer> reducer_;
-  std::unique_ptr<ShardSlots> slots_;
+  std::unique_ptr<SyncBatchNorm> sync_bn_;  ///< null: each shard has its own statistics
+  ShardSlots one_slot_;
   std::vector<std::unique_ptr<RankSum>> others_;
   std::unique_ptr<DenseSum> dense_;  ///< last, because its work uses the others until it ends
   std::vector<RankSum*> sums_;       ///< all of the above; DenseSum, which owns the rest, is last

@@ -33,10 +33,12 @@ class RankSum {
   /// Blocks until all sums of the step are in order: later work on Reducer::stream() finds them.
   /// Throws Error if a message fails.
   virtual void finish() {}
-  /// Whether settle() is due: the loss scale after the last step decides on its state.
+  /// Whether commit_or_undo() is due: the loss scale after the last step decides on its state.
   virtual bool pending() const { return false; }
-  /// `scale`: after the last step.
-  virtual void settle(const LossScale& /*scale*/) {}
+  /// Keeps the state of the last step, or restores the one before it. `scale`: after that step.
+  virtual void commit_or_undo(const LossScale& /*scale*/) {}
+  /// Throws the errors of sums in streams, which no other call reports.
+  virtual void rethrow_errors() {}
   /// Seconds that the computing thread has waited since construction.
   virtual double seconds() const { return 0; }
   /// Memory that this rank holds for it.
@@ -62,8 +64,9 @@ using MakeSum = std::unique_ptr<RankSum>(const SumContext& context);
 
 /// Own shards that are under way side by side. This class has a single slot: each shard is finished
 /// before the next begins. SyncBatchNorm has several if its layers need sums between them.
-class ShardSlots : public RankSum {
+class ShardSlots {
  public:
+  virtual ~ShardSlots() = default;
   virtual int count() const { return 1; }
   /// The stream of slot `slot`; `computing` is the stream of the computing thread.
   virtual Stream& stream(int /*slot*/, Stream& computing) { return computing; }
@@ -71,8 +74,6 @@ class ShardSlots : public RankSum {
   virtual AcrossShards* across(int /*slot*/) { return nullptr; }
   /// Does all work of the slots' streams. Throws Error if a message fails.
   virtual void run() {}
-  /// Throws errors that sums in streams have met.
-  virtual void look() {}
 
   /// Calls `next` when the earlier work of the slot is done or enqueued.
   template <class Next>

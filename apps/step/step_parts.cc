@@ -1,6 +1,6 @@
 #include "apps/step/step_parts.h"
 
-#include <functional>
+#include <optional>
 
 #include "collectives/buckets.h"
 #include "collectives/comm/flight_recorder.h"
@@ -48,15 +48,31 @@ bool chooses_by_link(const Device& device, const StepOptions& options) {
          device.traits().memory_is_host;
 }
 
-/// MiB. Collective.
+/// Seconds for the watchdog, above the reducers' own deadline, whose report has more detail.
+double connect_limit(const StepOptions& options) { return options.ranks.timeout + 10; }
+
+/// The link between hosts, if a choice depends on it. Collective.
+std::optional<Link> link_between(int hosts, bool syncs, const World& world, const Device& device,
+                                 const StepOptions& options) {
+  const bool asked = options.ranks.bucket_mb == 0 || syncs;  // both reducers use one measurement
+  if (hosts == 1 || !asked || !chooses_by_link(device, options)) return std::nullopt;
+  RankRecorder& recorder = world.flight_recorder().mine();
+  recorder.phase("measuring the link between hosts", connect_limit(options));
+  const Comm comm = world.comm();
+  const Link link = measure_link(comm, comm.node());
+  recorder.phase("making the model");
+  return link;
+}
+
+/// MiB.
 double choose_buckets(int hosts, const Device& device, const StepOptions& options,
-                      std::int64_t count, const std::function<Link()>& link) {
+                      std::int64_t count, const std::optional<Link>& link) {
   if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
   if (!device.traits().memory_is_host)
     return static_cast<double>(device_bucket_bytes(count)) * 0x1p-20;
-  if (hosts == 1 || !chooses_by_link(device, options)) return kDefaultBucketMb;
+  if (!link) return kDefaultBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
-  return static_cast<double>(bucket_bytes(hosts, link(), gradients)) * 0x1p-20;
+  return static_cast<double>(bucket_bytes(hosts, *link, gradients)) * 0x1p-20;
 }
 
 /// Throws AgreedError if `plan` has shards that cannot train side by side on `device`.
@@ -78,41 +94,6 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
     }
   });
 }
-
-/// Connects the reducers of a run. The link between hosts is measured once, if at all.
-class Connector {
- public:
-  Connector(const World& world, const StepOptions& options)
-      : comm_(world.comm()), recorder_(world.flight_recorder().mine()), options_(options) {}
-
-  /// Collective. Measures at the first call.
-  Link link() {
-    if (!link_) {
-      recorder_.phase("measuring the link between hosts", limit());
-      link_ = measure_link(comm_, comm_.node());
-      recorder_.phase("making the model");
-    }
-    return *link_;
-  }
-
-  /// Collective.
-  std::unique_ptr<Reducer> connect(ReducerSpec spec) {
-    recorder_.phase("connecting the ranks", limit());
-    spec.link = link_;
-    auto reducer = make_reducer(options_.ranks.reducer, spec);
-    recorder_.phase("making the model");
-    return reducer;
-  }
-
- private:
-  /// Seconds for the watchdog, above the reducers' own deadline, whose report has more detail.
-  double limit() const { return options_.ranks.timeout + 10; }
-
-  Comm comm_;
-  RankRecorder& recorder_;
-  const StepOptions& options_;
-  std::optional<Link> link_;
-};
 
 }  // namespace
 
@@ -151,19 +132,21 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   agree(comm, [&] { parts.model->group(options.optimizer.groups); });
   parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
-  Connector connector(world, options);
-  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
-  parts.bucket_mb =
-      choose_buckets(hosts, device, options, layout.count, [&] { return connector.link(); });
-  const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
-  parts.buckets = cut_buckets(bucket_parts(layout), bytes);
   const std::vector<Range> statistics = buckets_of_statistics(layout);
   const bool syncs = options.model.sync_bn && !statistics.empty();
-  // Both reducers use one measurement.
-  if (syncs && hosts > 1 && chooses_by_link(device, options)) connector.link();
+  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
+  const std::optional<Link> link = link_between(hosts, syncs, world, device, options);
+  parts.bucket_mb = choose_buckets(hosts, device, options, layout.count, link);
+  const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
+  parts.buckets = cut_buckets(bucket_parts(layout), bytes);
+  RankRecorder& recorder = world.flight_recorder().mine();
   const auto connect = [&](ReducerSpec spec) {
+    recorder.phase("connecting the ranks", connect_limit(options));
+    spec.link = link;
     spec.beside_another = syncs;
-    return connector.connect(std::move(spec));
+    auto reducer = make_reducer(options.ranks.reducer, spec);
+    recorder.phase("making the model");
+    return reducer;
   };
   ReducerSpec spec = reducer_spec(comm, device, options, layout.count, parts.buckets);
   if (hosts == 1 && spec.nccl_max_ctas == 0 && !spec.deterministic)
@@ -180,7 +163,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   agree(comm, [&] { parts.model->make_slots(plan.shards_at_once); });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
       device, connect(statistics_spec(comm, device, options, statistics)), statistics, comm.size(),
-      plan.shards_at_once, &world.flight_recorder().mine());
+      plan.shards_at_once, &recorder);
   return parts;
 }
 

@@ -18,12 +18,12 @@ std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_n
   return Straggler{.rank = static_cast<int>(last - exposed_ns.begin()), .seconds = late};
 }
 
-std::optional<Straggler> StragglerWatch::look(std::int64_t done, double exposed, double trained) {
+std::optional<Straggler> StragglerWatch::find(std::int64_t done, double exposed, double trained) {
   constexpr std::int64_t kSteps = 10;
   if (comm_.size() == 1) return std::nullopt;
   const std::int64_t steps = done - last_.step;
   if (last_.trained > 0 && steps < kSteps) return std::nullopt;
-  const Look before = std::exchange(last_, {done, exposed, trained});
+  const Times before = std::exchange(last_, {done, exposed, trained});
   if (before.trained == 0) return std::nullopt;  // the first step of a start is like no other
   const auto own = static_cast<std::uint64_t>((exposed - before.exposed) * 1e9);
   auto late = find_straggler(comm_.all_gather(std::span(&own, 1)), trained - before.trained);

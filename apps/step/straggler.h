@@ -23,22 +23,22 @@ struct Straggler {
 /// and seconds. None: no rank is later than all others by a tenth of `seconds`.
 std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_ns, double seconds);
 
-/// Looks for a straggler at each report. One thread.
+/// Finds the straggler at each report. One thread.
 class StragglerWatch {
  public:
   explicit StragglerWatch(Comm comm) : comm_(std::move(comm)) {}
 
   /// Collective, after step `done`. `exposed` and `trained`: seconds of exposed communication and
   /// of training since this start of the run. None also if there are fewer than 10 new steps.
-  std::optional<Straggler> look(std::int64_t done, double exposed, double trained);
+  std::optional<Straggler> find(std::int64_t done, double exposed, double trained);
 
  private:
-  struct Look {
+  struct Times {
     std::int64_t step = 0;
     double exposed = 0, trained = 0;
   };
   Comm comm_;
-  Look last_;
+  Times last_;
 };
 
 /// The stragglers that a person should see. One thread.

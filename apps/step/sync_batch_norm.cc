@@ -137,7 +137,7 @@ void SyncBatchNorm::run() {
   }
 }
 
-void SyncBatchNorm::look() {
+void SyncBatchNorm::rethrow_errors() {
   if (reducer_->traits().in_stream) reducer_->advance();
 }
 

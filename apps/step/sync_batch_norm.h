@@ -27,7 +27,7 @@ class RankRecorder;
 /// each length. Empty: there are no statistics.
 std::vector<Range> buckets_of_statistics(const Layout& layout);
 
-class SyncBatchNorm : public ShardSlots, private AcrossShards {
+class SyncBatchNorm : public RankSum, public ShardSlots, private AcrossShards {
  public:
   /// Each of `ranks` has `shards`; several need memory of the host. `reducer` was made for
   /// `buckets`. `recorder` learns when this rank waits for others; null: no watchdog needs to know.
@@ -40,7 +40,7 @@ class SyncBatchNorm : public ShardSlots, private AcrossShards {
   AcrossShards* across(int slot) override;
   /// Between two sums, the work of slot 0 comes first.
   void run() override;
-  void look() override;
+  void rethrow_errors() override;
   double seconds() const override { return seconds_; }
   std::size_t bytes() const override { return reducer_->traits().bytes; }
 

@@ -1,3 +1,11 @@
+// One step, as the functions below come one after the other:
+//
+//   load      the batches of this rank's shards          Loader
+//   forward   their logits and losses                    Model, net/loss.h
+//   backward  their gradients, from the last layer on    Model
+//   sum       over shards and ranks, in buckets          GradientSync, while backward computes
+//   update    the weights of each bucket that is summed  StepUpdate, while others are summed
+//   collect   the totals of the step, on the host        later, if the device runs ahead
 #include "apps/step/training_step.h"
 
 #include <sched.h>
@@ -10,6 +18,168 @@
 #include "src/base/clock.h"
 
 namespace lockstep {
+
+StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
+  enqueue(loader, step, rate, votes);
+  std::optional<StepTotals> last;
+  while (const auto totals = collect(true)) last = totals;
+  return *last;
+}
+
+void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes votes,
+                           bool wants_penalty) {
+  StepSlots::Slot& slot = slots_.next();
+  recorder_.step(step + 1);
+  const TimedSpan span(compute_track(), "step", step + 1);
+  commit_or_undo();
+  sync_->begin_step();
+  StepInput& input = *slot.input();
+  update_->plan_rates(step, rate, slots_.under_way(), input);
+  recorder_.phase("loading");
+  const double waited = loader.waited_seconds();
+  // Later steps are no concern of the last ones.
+  const std::int64_t needed = std::min<std::int64_t>(1 + steps_ahead(), plan_.steps - step);
+  const bool fails = loader.failure(std::max<std::int64_t>(needed, 1)) != nullptr;
+  input.stop = votes.stop || fails ? 1.0f : 0.0f;
+  input.save = votes.save ? 1.0f : 0.0f;
+  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
+  device_.copy(*stream_, now(), &input, sizeof input);
+  StepAnswer* const answer = slot.answer();
+  answer->penalty = 0;
+  if (wants_penalty && optimizer_->decay() == Decay::coupled) enqueue_penalty(answer);
+  loader.begin_step(*stream_);
+  // The first two steps may do work that is done only once. The third is captured and repeated.
+  const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
+  if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { train(loader); });
+  if (graph_) {
+    graph_->launch(*stream_);
+  } else {
+    train(loader);
+  }
+  device_.copy(*stream_, answer->header, sync_->gradients(), sizeof answer->header);
+  update_->copy_scale(*stream_, &answer->loss_scale);
+  slot.done->record(*stream_);
+  times_.loader += loader.waited_seconds() - waited;
+  slots_.enqueued();
+}
+
+/// Enqueues the work of a step, which differs from other steps only by its input. Each round takes
+/// as many shards as there are slots.
+void TrainingStep::train(Loader& loader) {
+  for (int first = 0; first < plan_.own_shards; first += shards_at_once()) {
+    load(loader, first);
+    forward(first);
+    backward(first);
+  }
+  finish_sums();
+  finish_update();
+}
+
+void TrainingStep::load(Loader& loader, int first) {
+  recorder_.phase("loading");
+  const TimedSpan span(compute_track(), "loading");
+  batches_.clear();
+  for (int slot = 0; slot < shards_at_once(); ++slot)
+    batches_.push_back(loader.batch(*stream_, first + slot, &now()->first_position));
+}
+
+void TrainingStep::forward(int first) {
+  timed("forward", times_.forward, [&] {
+    for (int slot = 0; slot < shards_at_once(); ++slot) forward_shard(first + slot, slot);
+    sync_->slots().run();
+  });
+}
+
+void TrainingStep::forward_shard(int shard, int slot) {
+  const Batch& batch = batches_[slot];
+  Stream& stream = stream_of(slot);
+  TrainingBatch part = batch_of(shard);
+  part.across = sync_->slots().across(slot);
+  const View logits = model_->forward(stream, batch.images, part, slot);
+  softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
+                        model_->logits_gradient(slot), score(), nullptr, smoothing_,
+                        batch.other_labels, batch.weights, update_->loss_factor());
+  write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
+               sync_->gradients());
+  sync_->header_written(shard, slot);
+}
+
+/// Each layer passes its gradient to the listener, so that buckets are summed and updated while
+/// other layers compute.
+void TrainingStep::backward(int first) {
+  timed("backward", times_.backward, [&] {
+    for (int slot = 0; slot < shards_at_once(); ++slot) {
+      GradientListener& listener = sync_->of(first + slot, slot);
+      model_->backward(stream_of(slot), batches_[slot].images, listener, slot);
+    }
+    sync_->slots().run();
+  });
+}
+
+/// The sum of `bucket` is in order. GradientBuckets calls this on the thread that found it.
+void TrainingStep::update(int bucket) { update_->reduced(bucket, now()); }
+
+/// Blocks until the sums that backward did not hide are in order.
+void TrainingStep::finish_sums() {
+  recorder_.phase("summing gradients");
+  const TimedSpan span(compute_track(), "waiting for gradients");
+  sync_->finish();
+}
+
+/// The next step begins when all updates are done; the host does not wait.
+void TrainingStep::finish_update() {
+  update_->finish(now());
+  updated_->record(sync_->stream());
+  updated_->wait(*stream_);
+}
+
+std::optional<StepTotals> TrainingStep::collect(bool all) {
+  const StepSlots::Slot* const slot = slots_.collect(all);
+  if (slot == nullptr) return std::nullopt;
+  wait_for(*slot);
+  const StepAnswer& answer = *slot->answer();
+  update_->collected(answer.loss_scale);
+  StepTotals totals = read_header(answer.header, plan_.global_batch);
+  totals.penalty = answer.penalty;
+  if (update_->scales()) totals.loss_scale = answer.loss_scale;
+  return totals;
+}
+
+/// Calls `work`, a phase of the computing thread. Adds its time to `seconds`, without the waits for
+/// sums and the updates within it. Updates of the communication thread take none of that time.
+template <class Work>
+void TrainingStep::timed(const char* phase, double& seconds, Work work) {
+  recorder_.phase(phase);
+  const TimedSpan span(compute_track(), phase);
+  const double others = sync_->seconds() + update_->own_seconds(), start = now_seconds();
+  work();
+  seconds += now_seconds() - start - (sync_->seconds() + update_->own_seconds() - others);
+}
+
+void TrainingStep::wait_for(const StepSlots::Slot& slot) {
+  while (!slot.done->done()) {
+    sync_->rethrow_errors();
+    sched_yield();
+  }
+}
+
+/// Waits until it is known whether the last step was skipped, if a sum needs to know it.
+void TrainingStep::commit_or_undo() {
+  if (!sync_->pending()) return;
+  wait_for(slots_.last());
+  sync_->commit_or_undo(slots_.last().answer()->loss_scale);
+}
+
+void TrainingStep::enqueue_penalty(StepAnswer* answer) {
+  auto* total = static_cast<double*>(block_.at(penalty_));
+  penalty(*stream_, layout(), state().parameters, state().decays, total + 1, total);
+  device_.copy(*stream_, &answer->penalty, total, sizeof *total);
+}
+
+TrainingBatch TrainingStep::batch_of(int shard) const {
+  return {plan_.seed, &now()->first_position, (plan_.first_shard + shard) * plan_.shard_batch,
+          1 / static_cast<float>(plan_.shards)};
+}
 
 TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& recorder,
                            const StepOptions& options, const RunPlan& plan, Timeline* timeline)
@@ -44,7 +214,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
   block_.allocate(device);
   sync_ = std::make_unique<GradientSync>(
       parts, device, layout(), plan.own_shards, options.loss_scaling().dynamic, *stream_,
-      [this](int bucket, Range) { update_->reduced(bucket, now()); }, recorder, communication);
+      [this](int bucket, Range) { update(bucket); }, recorder, communication);
   stream_->synchronize();
 }
 
@@ -52,150 +222,6 @@ TrainingStep::~TrainingStep() {
   graph_.reset();  // before NCCL, which a graph refers to
   update_->synchronize();
   sync_.reset();  // blocks until all other work is done; the memory goes after that
-}
-
-StepTotals TrainingStep::run(Loader& loader, std::int64_t step, float rate, Votes votes) {
-  enqueue(loader, step, rate, votes);
-  std::optional<StepTotals> last;
-  while (const auto totals = collect(true)) last = totals;
-  return *last;
-}
-
-void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes votes,
-                           bool wants_penalty) {
-  StepSlots::Slot& slot = slots_.next();
-  recorder_.step(step + 1);
-  const TimedSpan span(compute_track(), "step", step + 1);
-  settle();
-  sync_->begin_step();
-  StepInput& input = *slot.input();
-  update_->plan_rates(step, rate, slots_.under_way(), input);
-  recorder_.phase("loading");
-  const double waited = loader.waited_seconds();
-  // Later steps are no concern of the last ones.
-  const std::int64_t needed = std::min<std::int64_t>(1 + steps_ahead(), plan_.steps - step);
-  const bool fails = loader.failure(std::max<std::int64_t>(needed, 1)) != nullptr;
-  input.stop = votes.stop || fails ? 1.0f : 0.0f;
-  input.save = votes.save ? 1.0f : 0.0f;
-  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
-  device_.copy(*stream_, now(), &input, sizeof input);
-  StepAnswer* const answer = slot.answer();
-  answer->penalty = 0;
-  if (wants_penalty && optimizer_->decay() == Decay::coupled) enqueue_penalty(answer);
-  loader.begin_step(*stream_);
-  // The first two steps may do work that is done only once. The third is captured and repeated.
-  const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
-  if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { enqueue_work(loader); });
-  if (graph_) {
-    graph_->launch(*stream_);
-  } else {
-    enqueue_work(loader);
-  }
-  device_.copy(*stream_, answer->header, sync_->gradients(), sizeof answer->header);
-  update_->copy_scale(*stream_, &answer->loss_scale);
-  slot.done->record(*stream_);
-  times_.loader += loader.waited_seconds() - waited;
-  slots_.enqueued();
-}
-
-std::optional<StepTotals> TrainingStep::collect(bool all) {
-  const StepSlots::Slot* const slot = slots_.collect(all);
-  if (slot == nullptr) return std::nullopt;
-  wait_for(*slot);
-  const StepAnswer& answer = *slot->answer();
-  update_->collected(answer.loss_scale);
-  StepTotals totals = read_header(answer.header, plan_.global_batch);
-  totals.penalty = answer.penalty;
-  if (update_->scales()) totals.loss_scale = answer.loss_scale;
-  return totals;
-}
-
-void TrainingStep::wait_for(const StepSlots::Slot& slot) {
-  while (!slot.done->done()) {
-    sync_->look();
-    sched_yield();
-  }
-}
-
-/// Waits until it is known whether the last step was skipped.
-void TrainingStep::settle() {
-  if (!sync_->pending()) return;
-  wait_for(slots_.last());
-  sync_->settle(slots_.last().answer()->loss_scale);
-}
-
-std::vector<Section> TrainingStep::own_sections() {
-  settle();
-  return sync_->sections();
-}
-
-void TrainingStep::enqueue_penalty(StepAnswer* answer) {
-  auto* total = static_cast<double*>(block_.at(penalty_));
-  penalty(*stream_, layout(), state().parameters, state().decays, total + 1, total);
-  device_.copy(*stream_, &answer->penalty, total, sizeof *total);
-}
-
-/// Enqueues the work of a step, which differs from other steps only by its input.
-void TrainingStep::enqueue_work(Loader& loader) {
-  for (int first = 0; first < plan_.own_shards; first += shards_at_once())
-    compute_shards(loader, first);
-  recorder_.phase("summing gradients");
-  {
-    const TimedSpan span(compute_track(), "waiting for gradients");
-    sync_->finish();
-  }
-  update_->finish(now());
-  // The next step begins when all updates are done; the host does not wait.
-  updated_->record(sync_->stream());
-  updated_->wait(*stream_);
-}
-
-/// Enqueues the own shards from `first` on, one in each slot.
-void TrainingStep::compute_shards(Loader& loader, int first) {
-  ShardSlots& slots = sync_->slots();
-  recorder_.phase("loading");
-  std::optional<TimedSpan> span;
-  span.emplace(compute_track(), "loading");
-  batches_.clear();
-  for (int slot = 0; slot < slots.count(); ++slot)
-    batches_.push_back(loader.batch(*stream_, first + slot, &now()->first_position));
-
-  recorder_.phase("forward");
-  span.emplace(compute_track(), "forward");
-  const double before = sync_->seconds(), start = now_seconds();
-  for (int slot = 0; slot < slots.count(); ++slot) forward(first + slot, slot);
-  slots.run();
-  const double between = sync_->seconds(), updates = update_->own_seconds(), middle = now_seconds();
-  times_.forward += middle - start - (between - before);
-
-  recorder_.phase("backward");
-  span.emplace(compute_track(), "backward");
-  for (int slot = 0; slot < slots.count(); ++slot) {
-    model_->backward(stream_of(slot), batches_[slot].images, sync_->of(first + slot, slot), slot);
-  }
-  slots.run();
-  // Updates by this thread are part of that time; those of the communication thread are not.
-  times_.backward +=
-      now_seconds() - middle - (sync_->seconds() - between) - (update_->own_seconds() - updates);
-}
-
-void TrainingStep::forward(int shard, int slot) {
-  const Batch& batch = batches_[slot];
-  Stream& stream = stream_of(slot);
-  TrainingBatch part = batch_of(shard);
-  part.across = sync_->slots().across(slot);
-  const View logits = model_->forward(stream, batch.images, part, slot);
-  softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
-                        model_->logits_gradient(slot), score(), nullptr, smoothing_,
-                        batch.other_labels, batch.weights, update_->loss_factor());
-  write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
-               sync_->gradients());
-  sync_->header_written(shard, slot);
-}
-
-TrainingBatch TrainingStep::batch_of(int shard) const {
-  return {plan_.seed, &now()->first_position, (plan_.first_shard + shard) * plan_.shard_batch,
-          1 / static_cast<float>(plan_.shards)};
 }
 
 double TrainingStep::loss_now() {
@@ -211,6 +237,11 @@ double TrainingStep::loss_now() {
   device_.copy(*stream_, score(), seen, sizeof(Score));
   stream_->synchronize();
   return loss;
+}
+
+std::vector<Section> TrainingStep::own_sections() {
+  commit_or_undo();
+  return sync_->sections();
 }
 
 std::string TrainingStep::statistics() const {

@@ -110,11 +110,18 @@ class TrainingStep {
   std::vector<std::pair<std::string, std::size_t>> memory() const;
 
  private:
-  void settle();
+  void train(Loader& loader);
+  void load(Loader& loader, int first);
+  void forward(int first);
+  void forward_shard(int shard, int slot);
+  void backward(int first);
+  void update(int bucket);
+  void finish_sums();
+  void finish_update();
+  template <class Work>
+  void timed(const char* phase, double& seconds, Work work);
   void wait_for(const StepSlots::Slot& slot);
-  void enqueue_work(Loader& loader);
-  void compute_shards(Loader& loader, int first);
-  void forward(int shard, int slot);
+  void commit_or_undo();
   TrainingBatch batch_of(int shard) const;
   Stream& stream_of(int slot) { return sync_->slots().stream(slot, *stream_); }
   Track* compute_track() const { return timeline_ ? &timeline_->compute : nullptr; }

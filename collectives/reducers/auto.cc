@@ -100,8 +100,7 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
   std::vector<Candidate> measured = candidates(spec);
   if (const std::vector<Range> buckets = compared_buckets(spec); !buckets.empty()) {
     for (Candidate& each : measured) each.seconds = measured_seconds(each, spec, buckets);
-    std::stable_sort(measured.begin(), measured.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.seconds < b.seconds; });
+    std::ranges::stable_sort(measured, {}, &Candidate::seconds);
     spec.why +=
         fmt::format(", with {:.3g} ms for {} of {:.3g} MiB together ({}: {:.3g}, {}: {:.3g})",
                     measured[0].seconds * 1e3, counted(ssize(buckets), "bucket"),

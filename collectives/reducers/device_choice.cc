@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "collectives/reducers/nccl.h"
 #include "src/base/plural.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -21,15 +21,13 @@ int first(std::span<const RankGpu> gpus, Holds holds) {
 
 std::vector<RankGpu> gather_gpus(const Comm& comm, const RankGpu& own) {
   std::string all;
-  for (const std::string& line :
-       comm.gather(fmt::format("{}\t{}\t{}\n", own.host, own.uuid, own.nccl)))
-    all += line;
-  std::istringstream lines(comm.broadcast(std::move(all)));
+  for (const std::string& text :
+       comm.gather(fmt::format("{}\n{}\n{}\n", own.host, own.uuid, own.nccl)))
+    all += text;
+  const std::vector<std::string> lines = lines_of(comm.broadcast(std::move(all)));
   std::vector<RankGpu> gpus;
-  for (RankGpu gpu; std::getline(lines, gpu.host, '\t') && std::getline(lines, gpu.uuid, '\t');) {
-    lines >> gpu.nccl >> std::ws;
-    gpus.push_back(gpu);
-  }
+  for (std::size_t i = 0; i < lines.size(); i += 3)
+    gpus.push_back({lines[i], lines[i + 1], std::stoi(lines[i + 2])});
   return gpus;
 }
 

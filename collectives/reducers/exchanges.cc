@@ -4,23 +4,14 @@
 #include <utility>
 
 #include "collectives/node/backoff.h"
-#include "collectives/reducers/direct_all_reduce.h"
 #include "collectives/reducers/reducers.h"
 #include "collectives/schedule_run.h"
 
 namespace lockstep {
 namespace {
 
-using Exchanges = std::vector<std::unique_ptr<Exchange>>;
-
-/// Bytes of the chunks between the ranks of `comm`. Collective.
-std::size_t chunk_for(const Comm& comm) {
-  return comm.node().size() == comm.size() ? kChunkWithinHost : kChunkBetweenHosts;
-}
-
 class ExchangeReducer : public HostReducer {
  public:
-  /// `exchanges`: by bucket; `residual`: memory of ReducerTraits::residual, or null.
   ExchangeReducer(const ReducerSpec& spec, std::string_view name, bool canonical,
                   Exchanges exchanges, Memory residual)
       : HostReducer(spec),
@@ -62,41 +53,24 @@ class ExchangeReducer : public HostReducer {
 
 }  // namespace
 
-std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
-                                                const ReducerSpec& spec) {
-  return std::make_unique<ExchangeReducer>(spec, entry.name, entry.canonical(spec.comm.size()),
-                                           make_runs(spec, spec.comm, entry.algorithm), Memory());
+std::size_t chunk_for(const Comm& comm) {
+  return comm.node().size() == comm.size() ? kChunkWithinHost : kChunkBetweenHosts;
 }
 
-std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
-  Memory residual = make_residual(spec, spec.comm.size());
-  Exchanges sums =
-      make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(residual.get()));
-  return std::make_unique<ExchangeReducer>(spec, "direct", residual == nullptr, std::move(sums),
+std::unique_ptr<Reducer> make_exchange_reducer(const ReducerSpec& spec, std::string_view name,
+                                               bool canonical, Exchanges exchanges,
+                                               Memory residual) {
+  return std::make_unique<ExchangeReducer>(spec, name, canonical, std::move(exchanges),
                                            std::move(residual));
 }
 
-Memory make_residual(const ReducerSpec& spec, int senders) {
-  if (spec.wire == Type::f32 || senders == 1) return Memory();
-  return spec.device.allocate(spec.count * sizeof(float), Place::host);
+std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
+                                                const ReducerSpec& spec) {
+  return make_exchange_reducer(spec, entry.name, entry.canonical(spec.comm.size()),
+                               make_runs(spec, spec.comm, entry.algorithm));
 }
 
-std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec& spec,
-                                                               const Comm& comm, float* residual) {
-  Exchanges sums;
-  const std::size_t chunk = chunk_for(comm);
-  for (const Range& bucket : spec.buckets) {
-    const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
-    sums.push_back(
-        std::make_unique<DirectAllReduce>(comm, bucket.count, exact, spec.wire, spec.overflows,
-                                          residual == nullptr ? nullptr : residual + bucket.begin,
-                                          chunk, static_cast<int>(sums.size())));
-  }
-  return sums;
-}
-
-std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
-                                                 Algorithm algorithm) {
+Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorithm) {
   Exchanges runs;
   const std::size_t chunk = chunk_for(comm);
   for (const Range& bucket : spec.buckets) {

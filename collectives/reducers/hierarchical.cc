@@ -151,7 +151,7 @@ class HierarchicalReducer : public HostReducer {
   NodeMemory counters_;
   Backoff backoff_;
   std::vector<Bucket> buckets_;
-  std::vector<std::unique_ptr<Exchange>> exchanges_;  ///< by bucket, on leaders
+  Exchanges exchanges_;  ///< by bucket, on leaders
 };
 
 }  // namespace

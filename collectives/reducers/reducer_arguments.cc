@@ -12,35 +12,6 @@ namespace {
 /// In elements, so that the bytes of all ranks of a host do not overflow.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
-struct Numbered {
-  std::size_t number;
-  Range range;
-};
-
-void require_within(const Numbered& bucket, std::int64_t count) {
-  const auto [begin, length] = bucket.range;  // begin + length may overflow
-  if (begin >= 0 && length >= 0 && begin <= count && length <= count - begin) return;
-  fail_usage(
-      "bucket {} (begin {}, count {}) is not within the {} gradients. Pass buckets within "
-      "ReducerSpec::count.",
-      bucket.number, begin, length, count);
-}
-
-void require_disjoint(std::vector<Numbered> buckets) {
-  std::erase_if(buckets, [](const Numbered& bucket) { return bucket.range.count == 0; });
-  std::sort(buckets.begin(), buckets.end(),
-            [](const Numbered& a, const Numbered& b) { return a.range.begin < b.range.begin; });
-  for (std::size_t i = 1; i < buckets.size(); ++i) {
-    const Numbered &left = buckets[i - 1], &right = buckets[i];
-    if (left.range.end() <= right.range.begin) continue;
-    fail_usage(
-        "bucket {} (begin {}, count {}) overlaps bucket {} (begin {}, count {}). Pass disjoint "
-        "buckets.",
-        left.number, left.range.begin, left.range.count, right.number, right.range.begin,
-        right.range.count);
-  }
-}
-
 }  // namespace
 
 void require_possible(const ReducerSpec& spec) {
@@ -48,12 +19,24 @@ void require_possible(const ReducerSpec& spec) {
     fail_usage("ReducerSpec::count is {}. Pass the number of gradients, from 0 to {}.", spec.count,
                kMostElements);
   }
-  std::vector<Numbered> buckets;
-  for (const Range& range : spec.buckets) {
-    buckets.push_back({buckets.size(), range});
-    require_within(buckets.back(), spec.count);
+  const auto named = [&](std::size_t number) {
+    const Range& bucket = spec.buckets[number];
+    return fmt::format("bucket {} (begin {}, count {})", number, bucket.begin, bucket.count);
+  };
+  std::vector<std::size_t> filled;  // buckets with elements
+  for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
+    const auto [begin, length] = spec.buckets[i];  // begin + length may overflow
+    if (begin < 0 || length < 0 || begin > spec.count || length > spec.count - begin) {
+      fail_usage("{} is not within the {} gradients. Pass buckets within ReducerSpec::count.",
+                 named(i), spec.count);
+    }
+    if (length > 0) filled.push_back(i);
   }
-  require_disjoint(std::move(buckets));
+  std::ranges::sort(filled, {}, [&](std::size_t number) { return spec.buckets[number].begin; });
+  for (std::size_t i = 1; i < filled.size(); ++i) {
+    if (spec.buckets[filled[i - 1]].end() <= spec.buckets[filled[i]].begin) continue;
+    fail_usage("{} overlaps {}. Pass disjoint buckets.", named(filled[i - 1]), named(filled[i]));
+  }
 }
 
 void require_same(std::string_view name, const ReducerSpec& spec) {

@@ -12,7 +12,7 @@ namespace lockstep {
 /// Carries out `algorithm` over MPI messages.
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& algorithm,
                                                 const ReducerSpec& spec);
-/// Sums by collectives/reducers/direct_all_reduce.h, in messages of spec.wire.
+/// Each rank sums a part of each bucket, in messages of spec.wire (collectives/reducers/direct.cc).
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec);
 /// Sums in memory that all ranks of one host map.
 std::unique_ptr<Reducer> make_shared_reducer(const ReducerSpec& spec);
@@ -66,11 +66,24 @@ std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Co
 
 /// Zeroed memory for ReducerTraits::residual; null if `senders` ranks of `spec` round nothing.
 Memory make_residual(const ReducerSpec& spec, int senders);
+/// The sum of direct for a bucket of `count` elements, in messages of type `wire`. Every rank gets
+/// the first `exact` elements in fp32 and sums them. `residual`: `count` floats that outlive it,
+/// zeros before the first step; null with fp32. `overflows`: see ReducerSpec. `chunk`, `tag`: see
+/// ScheduleRun.
+std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, std::int64_t count,
+                                                 std::int64_t exact, Type wire, bool overflows,
+                                                 float* residual, std::size_t chunk, int tag);
+/// Bytes of the chunks between the ranks of `comm`. Collective.
+std::size_t chunk_for(const Comm& comm);
+
+using Exchanges = std::vector<std::unique_ptr<Exchange>>;
 /// The exchanges between the ranks of `comm`, by bucket of `spec`.
-std::vector<std::unique_ptr<Exchange>> make_direct_all_reduces(const ReducerSpec& spec,
-                                                               const Comm& comm, float* residual);
-std::vector<std::unique_ptr<Exchange>> make_runs(const ReducerSpec& spec, const Comm& comm,
-                                                 Algorithm algorithm);
+Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, float* residual);
+Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorithm);
+/// Sums by `exchanges`, one for each bucket. `residual`: of make_residual(), or null. Local.
+std::unique_ptr<Reducer> make_exchange_reducer(const ReducerSpec& spec, std::string_view name,
+                                               bool canonical, Exchanges exchanges,
+                                               Memory residual = {});
 
 /// Throws the usage error for a count or buckets that cannot be summed. Local.
 void require_possible(const ReducerSpec& spec);

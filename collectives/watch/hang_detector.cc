@@ -15,8 +15,8 @@ auto blame(const RankRecorder::State& state) {
 
 }  // namespace
 
-std::optional<HangDetector::Verdict> HangDetector::look(const FlightRecorder& flight_recorder,
-                                                        double timeout, double elapsed) {
+std::optional<HangDetector::Verdict> HangDetector::judge(const FlightRecorder& flight_recorder,
+                                                         double timeout, double elapsed) {
   int behind = -1;
   RankRecorder::State least;
   for (int i = 0; i < flight_recorder.size(); ++i) {

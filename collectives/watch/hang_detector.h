@@ -25,8 +25,8 @@ class HangDetector {
   };
   /// Call it regularly. `elapsed`: watched seconds since the last call. `timeout`: seconds for a
   /// phase without a longer limit.
-  std::optional<Verdict> look(const FlightRecorder& flight_recorder, double timeout,
-                              double elapsed);
+  std::optional<Verdict> judge(const FlightRecorder& flight_recorder, double timeout,
+                               double elapsed);
 
  private:
   bool alone_;

@@ -59,20 +59,20 @@ sockaddr_in address_of(std::uint32_t ip, std::uint16_t port) {
   return address;
 }
 
-/// A listening socket, or -1. Sets the port of `card`, which the kernel chooses. Binds to the
+/// A listening socket, or -1. Sets the port of `host`, which the kernel chooses. Binds to the
 /// address of the host, or to all if it has several.
-int listen_for(HostAddress& card) {
-  const bool several = card.addresses[1].ip != 0;
-  if (card.addresses[0].ip == 0) return -1;
+int listen_for(HostAddress& host) {
+  const bool several = host.addresses[1].ip != 0;
+  if (host.addresses[0].ip == 0) return -1;
   int socket = open_socket();
-  sockaddr_in address = address_of(several ? INADDR_ANY : card.addresses[0].ip, 0);
+  sockaddr_in address = address_of(several ? INADDR_ANY : host.addresses[0].ip, 0);
   socklen_t size = sizeof address;
   auto* const raw = reinterpret_cast<sockaddr*>(&address);
   if (socket < 0 || ::bind(socket, raw, size) != 0 || ::listen(socket, kGuests) != 0 ||
       ::getsockname(socket, raw, &size) != 0)
     close_socket(socket);
   else
-    card.port = address.sin_port;
+    host.port = address.sin_port;
   return socket;
 }
 
@@ -98,7 +98,7 @@ struct Heartbeat::Peer {
   double since_probe = 0;
   std::int64_t sent = 0, acknowledged = 0;  ///< bytes
   std::string heard = {};                   ///< begin of an incomplete message
-  PeerReachability reach = {};
+  PeerReachability reachability = {};
 };
 
 /// An accepted connection that has not sent the key.
@@ -128,29 +128,29 @@ bool heartbeat_wanted() {
 
 std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   if (node.size() == all.size()) return nullptr;
-  HostAddress card;
+  HostAddress host;
   int listener = -1;
   if (node.rank() == 0) {
-    card = own_card();
-    if (heartbeat_wanted()) listener = listen_for(card);
+    host = own_address();
+    if (heartbeat_wanted()) listener = listen_for(host);
   }
-  const auto cards = exchange_cards(all, node, card);
+  const auto hosts = exchange_addresses(all, node, host);
   if (listener < 0) return nullptr;
-  const auto own = std::find_if(cards.begin(), cards.end(),
-                                [&](const HostAddress& other) { return other.key == card.key; });
-  return std::make_unique<Heartbeat>(cards, static_cast<int>(own - cards.begin()), listener);
+  const auto own = std::find_if(hosts.begin(), hosts.end(),
+                                [&](const HostAddress& other) { return other.key == host.key; });
+  return std::make_unique<Heartbeat>(hosts, static_cast<int>(own - hosts.begin()), listener);
 }
 
-Heartbeat::Heartbeat(std::vector<HostAddress> cards, int self, int listener)
-    : cards_(std::move(cards)), self_(self), listener_(listener) {
-  for (const int host : heartbeat_peers(self, static_cast<int>(cards_.size()))) {
-    if (cards_[host].port == 0) continue;
+Heartbeat::Heartbeat(std::vector<HostAddress> hosts, int self, int listener)
+    : hosts_(std::move(hosts)), self_(self), listener_(listener) {
+  for (const int host : heartbeat_peers(self, static_cast<int>(hosts_.size()))) {
+    if (hosts_[host].port == 0) continue;
     peers_.push_back({.host = host});
-    if (self < host) peers_.back().ways = ways_to(cards_[self], cards_[host]);
+    if (self < host) peers_.back().ways = ways_to(hosts_[self], hosts_[host]);
   }
-  const auto launcher = std::find_if(cards_.begin(), cards_.end(),
-                                     [](const HostAddress& card) { return card.has_launcher; });
-  if (launcher != cards_.end()) printer_ = static_cast<int>(launcher - cards_.begin());
+  const auto launcher = std::find_if(hosts_.begin(), hosts_.end(),
+                                     [](const HostAddress& host) { return host.has_launcher; });
+  if (launcher != hosts_.end()) printer_ = static_cast<int>(launcher - hosts_.begin());
 }
 
 Heartbeat::~Heartbeat() {
@@ -168,10 +168,10 @@ int Heartbeat::connected() const {
 }
 
 Heartbeat::Greeting Heartbeat::greeting(int from, int to) const {
-  return {.key = cards_.front().key, .from = from, .to = to};
+  return {.key = hosts_.front().key, .from = from, .to = to};
 }
 
-std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& flight_recorder,
+std::optional<Heartbeat::Verdict> Heartbeat::poll(const FlightRecorder& flight_recorder,
                                                   double timeout, double elapsed) {
   pace(flight_recorder, elapsed);
   if (listener_ >= 0) set_up(elapsed);
@@ -182,9 +182,10 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& flight_r
     if (!peer.connected) continue;
     const double interval = std::clamp(timeout / 10, 0.2, 2.0);
     beat(peer, elapsed, interval);
-    sure |= peer.reach.look(elapsed, pace_, timeout);
-    if (peer.reach.silent() > PeerReachability::limit(timeout) / 2) probe(peer, elapsed, interval);
-    if (!peer.reach.suspect(timeout)) continue;
+    sure |= peer.reachability.judge(elapsed, pace_, timeout);
+    if (peer.reachability.silent() > PeerReachability::limit(timeout) / 2)
+      probe(peer, elapsed, interval);
+    if (!peer.reachability.suspect(timeout)) continue;
     suspects_ = true;
     verdict.to.push_back(peer.host);  // includes others that were lost at about the same time
   }
@@ -196,7 +197,7 @@ std::optional<Heartbeat::Verdict> Heartbeat::look(const FlightRecorder& flight_r
 std::string Heartbeat::frozen(double timeout) const {
   std::string names;
   for (const Peer& peer : peers_) {
-    const bool answers = peer.socket >= 0 && !peer.reach.suspect(timeout);
+    const bool answers = peer.socket >= 0 && !peer.reachability.suspect(timeout);
     if (answers && peer.since_heard > timeout)
       names += (names.empty() ? "" : " and ") + name(peer.host);
   }
@@ -271,7 +272,7 @@ void Heartbeat::next_way(Peer& peer) {
   peer.tried = 0;
   peer.sent = 0;
   if (peer.ways.empty()) return;
-  const sockaddr_in address = address_of(peer.ways.front(), cards_[peer.host].port);
+  const sockaddr_in address = address_of(peer.ways.front(), hosts_[peer.host].port);
   peer.ways.erase(peer.ways.begin());
   peer.socket = open_socket();
   if (::connect(peer.socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
@@ -308,7 +309,7 @@ void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
   if (peer.socket < 0 || ::ioctl(peer.socket, SIOCOUTQ, &waiting) != 0) return;
   if (peer.sent - waiting > peer.acknowledged) {
     peer.acknowledged = peer.sent - waiting;
-    peer.reach.answered();
+    peer.reachability.answered();
   }
   peer.since_beat += elapsed;
   if (waiting > 0 || peer.since_beat < interval) return;
@@ -325,7 +326,7 @@ void Heartbeat::probe(Peer& peer, double elapsed, double interval) {
     int error = 0;
     socklen_t size = sizeof error;
     ::getsockopt(peer.probe, SOL_SOCKET, SO_ERROR, &error, &size);
-    if (error == 0 || error == ECONNREFUSED) peer.reach.probed();
+    if (error == 0 || error == ECONNREFUSED) peer.reachability.probed();
     close_socket(peer.probe);
   }
   if ((peer.since_probe += elapsed) < interval) return;
@@ -345,7 +346,7 @@ void Heartbeat::listen_to(Peer& peer) {
   std::array<char, 256> bytes;
   const ssize_t got = ::recv(peer.socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && (errno == ECONNRESET || errno == ECONNABORTED || errno == EPIPE))) {
-    peer.reach.give_up();
+    peer.reachability.give_up();
     return close_socket(peer.socket);
   }
   if (got < 0 && would_wait()) return;
@@ -358,7 +359,7 @@ void Heartbeat::listen_to(Peer& peer) {
     if (announced) {
       std::array<std::int32_t, 2> pair;
       std::memcpy(pair.data(), peer.heard.data() + 1, sizeof pair);
-      const auto known = [&](std::int32_t host) { return host >= 0 && host < std::ssize(cards_); };
+      const auto known = [&](std::int32_t host) { return host >= 0 && host < std::ssize(hosts_); };
       if (known(pair[0]) && known(pair[1])) announced_ = Verdict{.from = pair[0], .to = {pair[1]}};
     }
     peer.heard.erase(0, announced ? kVerdictBytes : 1);

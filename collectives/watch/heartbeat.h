@@ -41,9 +41,9 @@ class Heartbeat {
   /// Error.
   static std::unique_ptr<Heartbeat> make(const Comm& all, const Comm& node);
 
-  /// Without MPI. `cards`: of all hosts. `listener`: the socket of the port in cards[self], owned
+  /// Without MPI. `hosts`: all of the run. `listener`: the socket of the port in hosts[self], owned
   /// by this object.
-  Heartbeat(std::vector<HostAddress> cards, int self, int listener);
+  Heartbeat(std::vector<HostAddress> hosts, int self, int listener);
   ~Heartbeat();
   Heartbeat& operator=(Heartbeat&&) = delete;  ///< neither copied nor moved
 
@@ -54,7 +54,7 @@ class Heartbeat {
   };
   /// Sends, receives and judges. Call it about every 0.1 s. `elapsed`: watched seconds since the
   /// last call. Returns a verdict of this host, or one that announce() of another host has sent.
-  std::optional<Verdict> look(const FlightRecorder& flight_recorder, double timeout,
+  std::optional<Verdict> poll(const FlightRecorder& flight_recorder, double timeout,
                               double elapsed);
   /// Sends a verdict to all connected hosts, which send it on.
   void announce(const Verdict& verdict);
@@ -67,7 +67,7 @@ class Heartbeat {
   /// This host prints for the user: that of mpirun, else that of rank 0.
   bool prints() const { return printer_ == self_; }
   int self() const { return self_; }
-  std::string name(int host) const { return cards_[host].name.data(); }
+  std::string name(int host) const { return hosts_[host].name.data(); }
   int connected() const;                       ///< peers that have sent the key
   std::int64_t sent() const { return sent_; }  ///< bytes, each in its own packet
 
@@ -86,7 +86,7 @@ class Heartbeat {
   void listen_to(Peer& peer);
   void pace(const FlightRecorder& flight_recorder, double elapsed);
 
-  const std::vector<HostAddress> cards_;
+  const std::vector<HostAddress> hosts_;
   const int self_;
   int printer_ = 0;
   int listener_;

@@ -41,23 +41,23 @@ std::uint32_t ip_of(const sockaddr* address) {
 
 }  // namespace
 
-HostAddress own_card() {
-  HostAddress card;
+HostAddress own_address() {
+  HostAddress host;
   const std::string name = host_name();
-  std::copy_n(name.data(), std::min(name.size(), card.name.size() - 1), card.name.data());
-  if (::getrandom(card.key.data(), sizeof card.key, 0) != sizeof card.key) return card;
-  card.has_launcher = find_launcher().main;
+  std::copy_n(name.data(), std::min(name.size(), host.name.size() - 1), host.name.data());
+  if (::getrandom(host.key.data(), sizeof host.key, 0) != sizeof host.key) return host;
+  host.has_launcher = find_launcher().main;
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return card;
+  if (::getifaddrs(&list) != 0) return host;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
-  auto place = card.addresses.begin();
-  for (; list != nullptr && place != card.addresses.end(); list = list->ifa_next) {
+  auto place = host.addresses.begin();
+  for (; list != nullptr && place != host.addresses.end(); list = list->ifa_next) {
     if (list->ifa_addr == nullptr || list->ifa_addr->sa_family != AF_INET) continue;
     const std::uint32_t ip = ip_of(list->ifa_addr);
     const bool loopback = ntohl(ip) >> 24 == 127;
     if (!loopback && !excluded(list->ifa_name)) *place++ = {ip, ip_of(list->ifa_netmask)};
   }
-  return card;
+  return host;
 }
 
 std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& other) {
@@ -75,15 +75,15 @@ std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& ot
   return near;
 }
 
-std::vector<HostAddress> exchange_cards(const Comm& all, const Comm& node,
-                                        const HostAddress& card) {
+std::vector<HostAddress> exchange_addresses(const Comm& all, const Comm& node,
+                                            const HostAddress& own) {
   const std::optional<Comm> leaders = leaders_of(all, node);
   if (!leaders) return {};
   const Waiting waiting;
-  std::vector<HostAddress> cards(leaders->size());
-  check(MPI_Allgather(&card, sizeof card, MPI_BYTE, cards.data(), sizeof card, MPI_BYTE,
-                      raw(*leaders)));
-  return cards;
+  std::vector<HostAddress> hosts(leaders->size());
+  check(
+      MPI_Allgather(&own, sizeof own, MPI_BYTE, hosts.data(), sizeof own, MPI_BYTE, raw(*leaders)));
+  return hosts;
 }
 
 }  // namespace lockstep

@@ -25,15 +25,16 @@ struct HostAddress {
   bool has_launcher = false;                  ///< mpirun runs here, and not only its daemon
 };
 
-/// The card of this host with all addresses, without a port. Never throws.
-HostAddress own_card();
+/// The addresses of this host, without a port. Never throws.
+HostAddress own_address();
 
 /// The addresses of `other` in the order in which `own` should try them: those in a common network
 /// first. Leaves out addresses that `own` has too.
 std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& other);
 
-/// The cards of all hosts, by the lowest rank of each. Only the first rank of each node passes its
-/// `card` and gets the list. Collective over `all`; `node`: all.node().
-std::vector<HostAddress> exchange_cards(const Comm& all, const Comm& node, const HostAddress& card);
+/// Those of all hosts, by the lowest rank of each. Only the first rank of each node passes its
+/// `own` and gets the list. Collective over `all`; `node`: all.node().
+std::vector<HostAddress> exchange_addresses(const Comm& all, const Comm& node,
+                                            const HostAddress& own);
 
 }  // namespace lockstep

@@ -24,7 +24,7 @@ void PeerReachability::answered() {
   steps_ = 0;
 }
 
-bool PeerReachability::look(double elapsed, const HostPace& own, double timeout) {
+bool PeerReachability::judge(double elapsed, const HostPace& own, double timeout) {
   const bool began = own.step > step_;
   step_ = own.step;
   if (!judged()) return false;

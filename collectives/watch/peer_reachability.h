@@ -33,7 +33,7 @@ class PeerReachability {
 
   /// Call it regularly. `elapsed`: watched seconds since the last call. Returns whether the host is
   /// unreachable.
-  bool look(double elapsed, const HostPace& own, double timeout);
+  bool judge(double elapsed, const HostPace& own, double timeout);
 
   /// The last answer is so old that a hang of this host may be a fault of the network.
   bool suspect(double timeout) const;

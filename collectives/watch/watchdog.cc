@@ -60,12 +60,12 @@ void Watchdog::watch(std::stop_token stop) {
   while (!stop.stop_requested()) {
     woken_.wait_for(lock, stop, std::chrono::duration<double>(pace_.look), [] { return false; });
     const double now = now_seconds();
-    look(now - last);
+    check(now - last);
     last = now;
   }
 }
 
-void Watchdog::look(double elapsed) {
+void Watchdog::check(double elapsed) {
   // After a suspended job the clocks are far ahead. Unwatched time does not count, and the ranks
   // may be continued one after another.
   if (elapsed > kMissed * pace_.look) {
@@ -93,11 +93,11 @@ void Watchdog::look(double elapsed) {
     if (stopped_ > pace_.stopped) return report_stopped(state);
   }
   if (heartbeat_) {
-    const auto verdict = heartbeat_->look(flight_recorder_, timeout_, elapsed);
+    const auto verdict = heartbeat_->poll(flight_recorder_, timeout_, elapsed);
     flight_recorder_.suspect_network(heartbeat_->suspects());
     if (verdict) report_unreachable(*verdict);
   }
-  const auto verdict = hang_detector_.look(flight_recorder_, timeout_, elapsed);
+  const auto verdict = hang_detector_.judge(flight_recorder_, timeout_, elapsed);
   if (verdict && !flight_recorder_.suspects_network()) report_hang(*verdict);
 }
 

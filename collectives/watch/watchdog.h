@@ -52,7 +52,7 @@ class Watchdog {
 
  private:
   void watch(std::stop_token stop);
-  void look(double elapsed);
+  void check(double elapsed);
   RankRecorder* neighbour();
   [[noreturn]] void end(const std::string& text);
   void report_death(const RankRecorder::State& dead);

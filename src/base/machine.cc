@@ -62,12 +62,12 @@ void leave_place() {
 
 namespace {
 
-/// Calls look(folder, v2) for every control group that limits `controller` ("cpu") for this
+/// Calls visit(folder, v2) for every control group that limits `controller` ("cpu") for this
 /// process: its own group and the groups around it, of both versions. A container hides the outer
 /// groups.
-template <class Look>
+template <class Visit>
 void each_group(const std::string& groups, const std::string& root, const std::string& controller,
-                Look look) {
+                Visit visit) {
   std::ifstream file(groups);
   for (std::string line; std::getline(file, line);) {  // "number:controllers:/path"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -77,7 +77,7 @@ void each_group(const std::string& groups, const std::string& root, const std::s
     if (!v2 && ("," + controllers + ",").find("," + controller + ",") == std::string::npos)
       continue;
     for (std::filesystem::path path = line.substr(second + 1);; path = path.parent_path()) {
-      look(root + (v2 ? "" : "/" + controller) + path.string() + "/", v2);
+      visit(root + (v2 ? "" : "/" + controller) + path.string() + "/", v2);
       if (!path.has_relative_path()) break;
     }
   }

@@ -12,7 +12,7 @@ bool hangup_is_ignored = false;
 
 /// Runs before libraries are initialised: UCX, which Open MPI 5 uses, installs a handler for SIGHUP
 /// even if it was ignored. Sanitizers are not initialised either.
-__attribute__((no_sanitize("address", "thread", "undefined"))) void look_at_hangup() {
+__attribute__((no_sanitize("address", "thread", "undefined"))) void note_hangup() {
   struct {
     std::uintptr_t handler;
     unsigned char rest[256];
@@ -20,7 +20,7 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) void look_at_hang
   const bool known = syscall(SYS_rt_sigaction, SIGHUP, nullptr, &action, _NSIG / 8) == 0;
   hangup_is_ignored = known && action.handler == reinterpret_cast<std::uintptr_t>(SIG_IGN);
 }
-__attribute__((section(".preinit_array"), used)) void (*first_of_all)() = look_at_hangup;
+__attribute__((section(".preinit_array"), used)) void (*first_of_all)() = note_hangup;
 
 /// Ends this process by the default action of `signal`, which the parent sees.
 void end_by(int signal, const sigset_t& blocked) {

@@ -10,7 +10,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <ctime>
-#include <map>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -46,11 +46,12 @@ struct Claim {
   std::filesystem::path file;
   std::int64_t number = 0;  ///< of the file
   std::string text;
-  std::map<std::string, std::string> lines;
 
   std::string fact(const char* name) const {
-    const auto found = lines.find(name);
-    return found == lines.end() ? "" : found->second;
+    std::string last;
+    for (const auto& [key, value] : named_values(text, " = "))
+      if (key == name) last = value;
+    return last;
   }
   std::int64_t number_of(const char* name) const { return std::atoll(fact(name).c_str()); }
 };
@@ -81,16 +82,13 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
         digits.find_first_not_of("0123456789") != std::string::npos) {
       continue;
     }
-    Claim claim{entry->path(), std::stoll(digits), read_claim(entry->path()), {}};
-    for (const auto& [name, value] : named_values(claim.text, " = ")) claim.lines[name] = value;
-    claims.push_back(std::move(claim));
+    claims.push_back({entry->path(), std::stoll(digits), read_claim(entry->path())});
   }
   if (error) {
     fail("cannot read the folder {}: {}; {}", directory.string(), error.message(),
          advice(error.value()));
   }
-  std::sort(claims.begin(), claims.end(),
-            [](const Claim& a, const Claim& b) { return a.number > b.number; });
+  std::ranges::sort(claims, std::greater(), &Claim::number);
   return claims;
 }
 

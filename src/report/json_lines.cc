@@ -5,7 +5,6 @@
 #include <string>
 
 #include "src/base/check.h"
-#include "src/files/file.h"
 #include "src/report/pending.h"
 #include "src/report/report.h"
 
@@ -17,12 +16,11 @@ bool is_of_kind(const nlohmann::json& object, std::string_view kind) {
   return found != object.end() && found->is_string() && found->get<std::string>() == kind;
 }
 
-/// The lines of `path` that stay, each with its newline. `all`: whether these are all lines.
-std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_below_step,
-                       std::string_view redone, bool& all) {
-  std::istringstream in(read_file(path).value_or(""));
+/// The lines of `text` that stay, each with its newline.
+std::string kept_lines(const std::string& text, std::int64_t keep_below_step,
+                       std::string_view redone) {
+  std::istringstream in(text);
   std::string kept, line;
-  all = true;
   while (std::getline(in, line)) {
     const bool whole = !in.eof();  // the last line may lack its end
     const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -31,13 +29,19 @@ std::string kept_lines(const std::filesystem::path& path, std::int64_t keep_belo
     const std::int64_t end = keep_below_step - (stepped && is_of_kind(object, redone));
     const bool later =
         keep_below_step >= 0 && stepped && step->get<double>() >= static_cast<double>(end);
-    if (whole && object.is_object() && !later) {
-      kept += line + "\n";
-    } else {
-      all = false;
-    }
+    if (whole && object.is_object() && !later) kept += line + "\n";
   }
   return kept;
+}
+
+/// Removes the other lines of `path`, which it returns.
+const std::filesystem::path& keep_lines(const std::filesystem::path& path,
+                                        std::int64_t keep_below_step, std::string_view redone) {
+  if (const auto before = read_file(path)) {
+    const std::string kept = kept_lines(*before, keep_below_step, redone);
+    if (kept != *before) replace_file(path, kept);
+  }
+  return path;
 }
 
 nlohmann::ordered_json number(double value) {
@@ -52,23 +56,9 @@ nlohmann::ordered_json number(double value) {
 
 }  // namespace
 
-struct JsonLines::Body {
-  OutputFile file;
-  std::string pending{};
-};
-
 JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step,
-                     std::string_view redone) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
-    bool all = true;
-    const std::string kept = kept_lines(path, keep_below_step, redone, all);
-    if (!all) replace_file(path, kept);
-  }
-  body_.reset(new Body{OutputFile(path, OutputFile::Mode::append)});
-}
-
-JsonLines::~JsonLines() = default;
+                     std::string_view redone)
+    : file_(keep_lines(path, keep_below_step, redone), OutputFile::Mode::append) {}
 
 void JsonLines::write(std::string_view kind, const Fields& fields) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
@@ -78,16 +68,16 @@ void JsonLines::write(std::string_view kind, const Fields& fields) {
 }
 
 void JsonLines::write(std::string_view kind, std::string_view object) {
-  body_->pending +=
+  pending_ +=
       fmt::format("{{\"kind\":\"{}\",\"time\":{:.3f},{}\n", kind, wall_time(), object.substr(1));
   flush();
 }
 
-void JsonLines::flush() { write_pending(body_->file, body_->pending); }
+void JsonLines::flush() { write_pending(file_, pending_); }
 
 void JsonLines::sync() {
   flush();
-  body_->file.sync();
+  file_.sync();
 }
 
 }  // namespace lockstep

@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "src/files/file.h"
+
 namespace lockstep {
 
 /// Lines on stdout; on a terminal also a progress bar with the time left, kept below the lines. No
@@ -71,7 +73,6 @@ class JsonLines {
   /// a crash) are always removed. The file is replaced as a whole.
   JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step,
             std::string_view redone = {});
-  ~JsonLines();
   /// Prints whole numbers without a fraction, others so that they read back exactly, and NaN and
   /// infinities as strings ("NaN", "Infinity", "-Infinity"), because JSON has no such numbers.
   /// Adds "kind": kind in front ("train", "evaluation") and "time": wall_time() to the millisecond.
@@ -83,8 +84,8 @@ class JsonLines {
   void sync();  ///< flush(), and returns when all lines have reached the disk
 
  private:
-  struct Body;
-  std::unique_ptr<Body> body_;
+  OutputFile file_;
+  std::string pending_;  ///< lines that are not written yet
 };
 
 /// The contents of metrics.jsonl in `directory`; empty if there is no such file.

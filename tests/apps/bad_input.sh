@@ -166,7 +166,7 @@ for program in $(find "$build" -maxdepth 1 -type f -perm -u+x -printf '%f\n'); d
   run "${batch[@]}" "$build/$program" --no-such-option
   case $program in
     train_* | bench_allreduce) expect_error "$program needs its ranks" 2 "^$program: SLURM 4 mpirun" ;;
-    bench_* | count_kernels) expect "$program starts alone" bash -c "! grep -q SLURM '$folder/raw'" ;;
+    bench_*) expect "$program starts alone" bash -c "! grep -q SLURM '$folder/raw'" ;;
     *) expect_error "$program starts alone" 2 "^$program: unknown --no-such-option" ;;
   esac
 done

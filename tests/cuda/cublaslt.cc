@@ -1,6 +1,5 @@
 // Products and dense layers by cuBLASLt, on a double of the library that computes on the CPU
 // (tests/cuda/double/cublaslt.cc): layouts, transposes, batches, biases and alignments.
-#include "src/device/cuda/cublaslt.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +7,7 @@
 #include <vector>
 
 #include "src/base/random.h"
-#include "src/device/cuda/affine.h"
-#include "src/device/cuda/product.h"
+#include "src/device/cuda/layers.h"
 #include "tests/support/tensor.h"
 
 extern "C" int cublaslt_double_products();
@@ -42,8 +40,8 @@ class CublasltDouble : public testing::Test {
   void TearDown() override { EXPECT_GT(cublaslt_double_products(), before_); }
 
   const int before_ = cublaslt_double_products();
-  const Cublaslt library_{Numerics{}};
-  Planner planner_{{&library_}, "the double"};
+  const std::unique_ptr<Library> library_ = make_cublaslt({});
+  Planner planner_{{library_.get()}, "the double"};
   HostStream stream_;
 };
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/device/cuda/cublaslt.h"
+#include "src/device/cuda/plan.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {
@@ -47,14 +47,14 @@ TEST(CudaLibraries, OlderThanThoseCompiledWithAreRefused) {
 TEST(CudaLibraries, AreNamedWithBothVersionsAndTheirPath) {
   CudaLibraries later = sound();
   later.cudnn.found = 92001;
-  EXPECT_EQ(text_of(later),
+  EXPECT_EQ(later.text(),
             "CUDA 13.0 (compiled with 13.0, driver for 13.0), cuDNN 9.20.1 (compiled with 9.19.0, "
             "/a/libcudnn.so.9), NCCL 2.28.9 (compiled with 2.28.9, /a/libnccl.so.2)");
 }
 
 TEST(CudaLibraries, OfThisMachineServe) {
   const CudaLibraries found = find_cuda_libraries();
-  EXPECT_EQ(refusal(found), "") << text_of(found);
+  EXPECT_EQ(refusal(found), "") << found.text();
   EXPECT_EQ(found.cuda.found, found.cuda.compiled) << "the runtime is linked statically";
   EXPECT_TRUE(mentions(found.cudnn.path, {"libcudnn.so.9"}));
   EXPECT_TRUE(mentions(found.nccl.path, {"libnccl.so.2"}));
@@ -62,8 +62,8 @@ TEST(CudaLibraries, OfThisMachineServe) {
 
 TEST(CudaLibraries, CublasltHasAllFunctions) {
   try {
-    const cuda::Cublaslt opened({});
-    EXPECT_TRUE(opened.version().starts_with("cuBLASLt 1")) << opened.version();
+    const auto opened = cuda::make_cublaslt({});
+    EXPECT_TRUE(opened->version().starts_with("cuBLASLt 1")) << opened->version();
   } catch (const Error& error) {  // it is loaded, but there is no GPU
     EXPECT_TRUE(mentions(error.what(), {"cuBLASLt does not start: "}));
   }

@@ -11,10 +11,8 @@
 
 #include "net/model.h"
 #include "net/optimizer.h"
-#include "src/device/cuda/affine.h"
 #include "src/device/cuda/cudnn.h"
-#include "src/device/cuda/product.h"
-#include "src/device/cuda/response_norm.h"
+#include "src/device/cuda/layers.h"
 
 namespace lockstep::cuda {
 namespace {

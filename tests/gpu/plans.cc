@@ -8,11 +8,10 @@
 #include <vector>
 
 #include "src/base/random.h"
-#include "src/device/cuda/cublaslt.h"
 #include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/device.h"
+#include "src/device/cuda/layers.h"
 #include "src/device/cuda/planner.h"
-#include "src/device/cuda/product.h"
 #include "tests/support/tensor.h"
 
 namespace lockstep::cuda {
@@ -181,8 +180,8 @@ TEST(Plans, MatchDouble) {
   const auto device = make_cuda_device({});
   for (const bool tf32 : {false, true}) {
     const Cudnn cudnn({.tf32 = tf32});
-    const Cublaslt cublaslt({.tf32 = tf32});
-    const std::vector<const Library*> libraries{&cudnn, &cublaslt};
+    const auto cublaslt = make_cublaslt({.tf32 = tf32});
+    const std::vector<const Library*> libraries{&cudnn, cublaslt.get()};
     for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
       if (type != Type::f32 && tf32) continue;
       for (Convolution work : {convolution({3, 9, 7, 3}, {64, 5, 5, 3}, 1, 2, 1),

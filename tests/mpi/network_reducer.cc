@@ -8,8 +8,8 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/comm/flight_recorder.h"
-#include "collectives/reducers/direct_all_reduce.h"
 #include "collectives/reducers/measured_link.h"
+#include "collectives/reducers/reducers.h"
 #include "collectives/schedule_run.h"
 #include "tests/mpi/reductions.h"
 #include "tests/support/error_of.h"
@@ -31,8 +31,8 @@ TEST(Exchange, ChunksOfAnyLengthGiveTheSameSum) {
     }
     for (const Type wire : {Type::f32, Type::bf16}) {
       static Floats kept(kCount);
-      exchanges.push_back(std::make_unique<DirectAllReduce>(comm, kCount, 5, wire, false,
-                                                            kept.data(), piece, tag++));
+      exchanges.push_back(
+          make_direct_all_reduce(comm, kCount, 5, wire, false, kept.data(), piece, tag++));
     }
     for (const auto& exchange : exchanges) {
       Floats bucket(kCount, static_cast<float>(comm.rank() + 1));

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "net/layers.h"
-#include "src/device/cuda/affine.h"
-#include "src/device/cuda/product.h"
+#include "src/base/random.h"
+#include "src/device/cuda/layers.h"
 #include "tests/support/affine.h"
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"

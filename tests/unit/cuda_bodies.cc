@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "net/layers/exponential.h"
-#include "src/device/cuda/product.h"
-#include "src/device/cuda/response_norm.h"
+#include "src/base/random.h"
+#include "src/device/cuda/layers.h"
 #include "src/device/cuda/rows.h"
 #include "tests/support/async_device.h"
 #include "tests/support/tensor.h"

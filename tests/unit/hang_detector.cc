@@ -35,7 +35,7 @@ struct Found {
 };
 Found wait(HangDetector& silence, const Node& node, double timeout, double most = 1000) {
   for (double seconds = 0; seconds <= most; seconds += 0.25) {
-    if (const auto result = silence.look(node.flight_recorder(), timeout, 0.25))
+    if (const auto result = silence.judge(node.flight_recorder(), timeout, 0.25))
       return {seconds, *result};
   }
   return {};
@@ -100,8 +100,8 @@ TEST(HangDetector, CountsOnlyTheSilenceOfTheSameRank) {
   HangDetector silence(true);
   for (int second = 0; second < 1000; ++second) {
     node[second % 2].progress();
-    EXPECT_FALSE(silence.look(node.flight_recorder(), 5, 1));
-    EXPECT_FALSE(silence.look(node.flight_recorder(), 5, 1));
+    EXPECT_FALSE(silence.judge(node.flight_recorder(), 5, 1));
+    EXPECT_FALSE(silence.judge(node.flight_recorder(), 5, 1));
   }
 }
 

@@ -45,31 +45,32 @@ int socket_on(sockaddr_in& address) {
 class Hosts {
  public:
   /// `silent`: number of a host without a heartbeat.
-  explicit Hosts(int count, int silent = -1) : cards_(count) {
+  explicit Hosts(int count, int silent = -1) : addresses_(count) {
     std::vector<int> listeners;
     for (int host = 0; host < count; ++host) {
-      HostAddress& card = cards_[host];
+      HostAddress& own = addresses_[host];
       const std::string name = "host-" + std::to_string(host);
-      std::copy(name.begin(), name.end(), card.name.begin());
-      card.key = {7, static_cast<std::uint64_t>(host)};
+      std::copy(name.begin(), name.end(), own.name.begin());
+      own.key = {7, static_cast<std::uint64_t>(host)};
       sockaddr_in address = loopback(host, 0);
       listeners.push_back(host == silent ? -1 : socket_on(address));
       if (host == silent) continue;
-      card.addresses[0] = {.ip = address.sin_addr.s_addr, .mask = htonl(0xff000000)};
-      card.port = address.sin_port;
+      own.addresses[0] = {.ip = address.sin_addr.s_addr, .mask = htonl(0xff000000)};
+      own.port = address.sin_port;
     }
     for (int host = 0; host < count; ++host) {
-      hosts_.push_back(host == silent ? nullptr
-                                      : std::make_unique<Heartbeat>(cards_, host, listeners[host]));
+      hosts_.push_back(host == silent
+                           ? nullptr
+                           : std::make_unique<Heartbeat>(addresses_, host, listeners[host]));
     }
   }
 
   Heartbeat& operator[](int host) { return *hosts_[host]; }
   void leave(int host) { hosts_[host].reset(); }
-  const HostAddress& card(int host) const { return cards_[host]; }
+  const HostAddress& address(int host) const { return addresses_[host]; }
 
-  std::optional<Heartbeat::Verdict> look(int host, double elapsed) {
-    return hosts_[host]->look(records_, 60, elapsed);
+  std::optional<Heartbeat::Verdict> poll(int host, double elapsed) {
+    return hosts_[host]->poll(records_, 60, elapsed);
   }
   /// All look until each has `each` connections. Returns whether they succeed.
   bool connect(int each) {
@@ -77,7 +78,7 @@ class Hosts {
       bool all = true;
       for (std::size_t host = 0; host < hosts_.size(); ++host) {
         if (!hosts_[host]) continue;
-        EXPECT_FALSE(look(static_cast<int>(host), 0.001));
+        EXPECT_FALSE(poll(static_cast<int>(host), 0.001));
         all &= hosts_[host]->connected() == each;
       }
       if (all) return true;
@@ -90,7 +91,7 @@ class Hosts {
   }
 
  private:
-  std::vector<HostAddress> cards_;
+  std::vector<HostAddress> addresses_;
   struct alignas(64) Line {
     char bytes[64] = {};
   };
@@ -120,7 +121,7 @@ TEST(Heartbeat, HostsConnectThenStopListening) {
   ASSERT_TRUE(hosts.connect(3));
   for (int host = 0; host < 4; ++host) {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_in address = loopback(host, hosts.card(host).port);
+    const sockaddr_in address = loopback(host, hosts.address(host).port);
     EXPECT_NE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     ::close(socket);
   }
@@ -128,10 +129,10 @@ TEST(Heartbeat, HostsConnectThenStopListening) {
 
 TEST(Heartbeat, StopsListeningAfterAWhileIfAHostIsMissing) {
   Hosts hosts(3);
-  for (int i = 0; i < 300; ++i) hosts.look(2, 0.1);
+  for (int i = 0; i < 300; ++i) hosts.poll(2, 0.1);
   EXPECT_EQ(hosts[2].connected(), 0);
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(2, hosts.card(2).port);
+  const sockaddr_in address = loopback(2, hosts.address(2).port);
   EXPECT_NE(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ::close(socket);
 }
@@ -139,7 +140,7 @@ TEST(Heartbeat, StopsListeningAfterAWhileIfAHostIsMissing) {
 TEST(Heartbeat, ClosesAConnectionWithoutTheKey) {
   Hosts hosts(2);
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(1, hosts.card(1).port);
+  const sockaddr_in address = loopback(1, hosts.address(1).port);
   ASSERT_EQ(::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   const std::string greeting(64, 'x');
   EXPECT_EQ(::send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL), 64);
@@ -153,7 +154,7 @@ TEST(Heartbeat, IgnoresAHostWithoutAHeartbeat) {
   Hosts hosts(3, 1);
   EXPECT_TRUE(hosts.connect(1));
   for (int i = 0; i < 50; ++i) {
-    EXPECT_FALSE(hosts.look(0, 2));
+    EXPECT_FALSE(hosts.poll(0, 2));
     Hosts::pause(50);
   }
 }
@@ -163,7 +164,7 @@ TEST(Heartbeat, AHostWhoseProcessesAreStoppedIsNotBlamed) {
   ASSERT_TRUE(hosts.connect(1));
   const std::int64_t before = hosts[0].sent();
   for (int i = 0; i < 100; ++i) {  // host 1 never looks: its kernel answers within 0.2 s
-    EXPECT_FALSE(hosts.look(0, 1));
+    EXPECT_FALSE(hosts.poll(0, 1));
     EXPECT_FALSE(hosts[0].suspects());
     Hosts::pause(50);
   }
@@ -176,15 +177,15 @@ TEST(Heartbeat, NamesAHostWhoseProcessesSendNothing) {
   ASSERT_TRUE(hosts.connect(2));
   for (int i = 0; i < 40; ++i) {  // host 2 never looks
     EXPECT_EQ(hosts[0].frozen(60), "") << i;
-    hosts.look(0, 1);
-    hosts.look(1, 1);
+    hosts.poll(0, 1);
+    hosts.poll(1, 1);
     Hosts::pause(5);
   }
   EXPECT_EQ(hosts[0].frozen(30), "host-2");
   EXPECT_EQ(hosts[1].frozen(30), "host-2");
-  hosts.look(2, 10);
+  hosts.poll(2, 10);
   for (int i = 0; i < 1000 && hosts[0].frozen(30) != ""; ++i) {
-    hosts.look(0, 0.001);
+    hosts.poll(0, 0.001);
     Hosts::pause();
   }
   EXPECT_EQ(hosts[0].frozen(30), "") << "it goes on";
@@ -194,7 +195,7 @@ TEST(Heartbeat, AHostThatLeavesIsNotBlamed) {
   Hosts hosts(2);
   ASSERT_TRUE(hosts.connect(1));
   hosts.leave(1);
-  for (int i = 0; i < 3000; ++i) EXPECT_FALSE(hosts.look(0, 0.1));
+  for (int i = 0; i < 3000; ++i) EXPECT_FALSE(hosts.poll(0, 0.1));
 }
 
 TEST(Heartbeat, SendsAVerdictToOthers) {
@@ -202,7 +203,7 @@ TEST(Heartbeat, SendsAVerdictToOthers) {
   ASSERT_TRUE(hosts.connect(3));
   hosts[1].announce({.from = 1, .to = {2, 3}});
   std::optional<Heartbeat::Verdict> announced;
-  for (int i = 0; i < 1000 && !(announced = hosts.look(0, 0.001)); ++i) Hosts::pause();
+  for (int i = 0; i < 1000 && !(announced = hosts.poll(0, 0.001)); ++i) Hosts::pause();
   ASSERT_TRUE(announced);
   EXPECT_EQ(announced->from, 1);
   EXPECT_EQ(announced->to, (std::vector{2}));

@@ -23,7 +23,7 @@ namespace {
 /// Looks until the judge answers `contended`, at most `most`.
 int looks_until(ContentionJudge& judge, bool contended, double share, int most = 1000) {
   for (int look = 1; look <= most; ++look) {
-    if (judge.look(share) == contended) return look;
+    if (judge.contended(share) == contended) return look;
   }
   return 0;
 }
@@ -38,8 +38,8 @@ TEST(ContentionJudge, BeginsAfterTwoLongDelaysInARow) {
 TEST(ContentionJudge, OneLongDelayIsNotContention) {
   ContentionJudge judge;
   for (int i = 0; i < 100; ++i) {
-    EXPECT_FALSE(judge.look(0.9));
-    EXPECT_FALSE(judge.look(0.01));
+    EXPECT_FALSE(judge.contended(0.9));
+    EXPECT_FALSE(judge.contended(0.01));
   }
 }
 
@@ -47,8 +47,8 @@ TEST(ContentionJudge, EndsAfterASecondWithoutLongDelays) {
   ContentionJudge judge;
   ASSERT_EQ(looks_until(judge, true, 0.3), 2);
   EXPECT_EQ(looks_until(judge, false, 0.16), 0);
-  for (int i = 0; i < 19; ++i) EXPECT_TRUE(judge.look(0.1));
-  EXPECT_TRUE(judge.look(0.3)) << "the second begins again";
+  for (int i = 0; i < 19; ++i) EXPECT_TRUE(judge.contended(0.1));
+  EXPECT_TRUE(judge.contended(0.3)) << "the second begins again";
   EXPECT_EQ(looks_until(judge, false, 0.1) * ContentionJudge::kWindow, 1);
   EXPECT_EQ(looks_until(judge, true, 0.3), 2);
 }

@@ -23,7 +23,7 @@ namespace {
 class Depthwise : public OtherPasses {
  public:
   Depthwise(std::unique_ptr<AffinePlan> others, const ConvolutionSpec& spec)
-      : OtherPasses(std::move(others)),
+      : OtherPasses(std::move(others), "; depthwise weights gradient"),
         spec_(spec),
         in_(spec.input.x),
         out_(spec.output()),
@@ -36,8 +36,7 @@ class Depthwise : public OtherPasses {
         pitch_(((out_[2] - 1) * spec.stride + spec.kernel) * kLanes) {}
 
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    dispatch_vectors(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch_vectors(x.type, [&]<class T>(T*) {
       stream.enqueue([=, this, threads = stream.threads()] {
         weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
                          static_cast<float*>(scratch));
@@ -47,9 +46,6 @@ class Depthwise : public OtherPasses {
   std::size_t scratch_bytes() const override {
     const std::int64_t own = sums_count() + parts_ * ring_ * pitch_ + in_[0] * channels_;
     return std::max(others_->scratch_bytes(), static_cast<std::size_t>(own) * sizeof(float));
-  }
-  std::string implementation() const override {
-    return others_->implementation() + "; depthwise weights gradient";
   }
 
  private:

@@ -58,7 +58,7 @@ std::vector<int> start_team(int threads) {
 class FrozenWeights : public OtherPasses {
  public:
   FrozenWeights(std::unique_ptr<AffinePlan> others, Shape weights)
-      : OtherPasses(std::move(others)),
+      : OtherPasses(std::move(others), ""),
         unwanted_{nullptr, weights, Type::f32},
         place_(Arena::aligned(others_->scratch_bytes())) {}
 
@@ -69,7 +69,6 @@ class FrozenWeights : public OtherPasses {
     others_->backward_weights(stream, x, dy, unwanted, db, scratch);
   }
   std::size_t scratch_bytes() const override { return place_ + unwanted_.bytes(); }
-  std::string implementation() const override { return others_->implementation(); }
 
  private:
   View unwanted_;

@@ -17,7 +17,7 @@ namespace {
 class Lines : public OtherPasses {
  public:
   Lines(std::unique_ptr<AffinePlan> others, const ConvolutionSpec& spec)
-      : OtherPasses(std::move(others)),
+      : OtherPasses(std::move(others), "; weights gradient by lines"),
         in_(spec.input.x),
         out_(spec.output()),
         taps_(spec.kernel_height()),
@@ -38,9 +38,6 @@ class Lines : public OtherPasses {
   std::size_t scratch_bytes() const override {
     const std::int64_t own = sums_count() + padded_count() + in_[0] * out_[3];
     return std::max(others_->scratch_bytes(), static_cast<std::size_t>(own) * sizeof(float));
-  }
-  std::string implementation() const override {
-    return others_->implementation() + "; weights gradient by lines";
   }
 
  private:

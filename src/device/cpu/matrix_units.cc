@@ -132,7 +132,7 @@ MATRIX_UNITS void release() { _tile_release(); }
 class MatrixUnitsConvolution : public OtherPasses {
  public:
   MatrixUnitsConvolution(std::unique_ptr<AffinePlan> others, const ConvolutionSpec& spec)
-      : OtherPasses(std::move(others)),
+      : OtherPasses(std::move(others), "; weights gradient by matrix units"),
         in_(spec.input.x),
         out_(spec.output()),
         pad_(spec.pad),
@@ -185,9 +185,6 @@ class MatrixUnitsConvolution : public OtherPasses {
   }
   std::size_t scratch_bytes() const override {
     return std::max(others_->scratch_bytes(), scratch_);
-  }
-  std::string implementation() const override {
-    return others_->implementation() + "; weights gradient by matrix units";
   }
 
  private:

@@ -90,8 +90,7 @@ class CpuResponseNorm : public ResponseNormPlan {
       : spec_(spec), channels_(spec.input.x[3]), pixels_(spec.input.x.count() / channels_) {}
 
   void forward(Stream& stream, View x, View y) override {
-    dispatch_vectors(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch_vectors(x.type, [&]<class T>(T*) {
       stream.enqueue([this, x = x.as<T>(), y = y.as<T>(), threads = stream.threads()] {
         by_power([&](auto power) { forward_as(threads, x, y, power); });
       });
@@ -99,8 +98,7 @@ class CpuResponseNorm : public ResponseNormPlan {
   }
 
   void backward(Stream& stream, View x, View dy, View dx, void* /*scratch*/) override {
-    dispatch_vectors(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch_vectors(x.type, [&]<class T>(T*) {
       stream.enqueue(
           [this, x = x.as<T>(), dy = dy.as<T>(), dx = dx.as<T>(), threads = stream.threads()] {
             by_power([&](auto power) { backward_as(threads, x, dy, dx, power); });

@@ -67,7 +67,7 @@ void start_second_team(int team) {
 
 }  // namespace
 
-bool ContentionJudge::look(double share) {
+bool ContentionJudge::contended(double share) {
   const bool against = contended_ ? share < kShort : share > kLong;
   against_ = against ? against_ + 1 : 0;
   if (against_ == (contended_ ? kLooksToEnd : kLooksToBegin)) {
@@ -97,7 +97,7 @@ void SpinControl::watch(const std::stop_token& stop) {
                     [] { return false; });
     const double now = now_seconds();
     const double seconds = now - std::exchange(last, now);
-    sleep(judge.look(longest_delay() / seconds));
+    sleep(judge.contended(longest_delay() / seconds));
   }
   sleep(false);
 }

@@ -20,7 +20,7 @@ class ContentionJudge {
 
   /// `share`: the longest delay of a thread since the last look, divided by the time since then.
   /// Returns whether the cores are contended.
-  bool look(double share);
+  bool contended(double share);
 
  private:
   bool contended_ = false;

@@ -39,8 +39,7 @@ class Winograd : public AffinePlan {
     run(stream, dy, w, nullptr, dx, scratch, true);
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    dispatch_vectors(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch_vectors(x.type, [&]<class T>(T*) {
       stream.enqueue([=, this, threads = stream.threads()] {
         weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
                          static_cast<std::byte*>(scratch));
@@ -106,8 +105,7 @@ class Winograd : public AffinePlan {
 
   void run(Stream& stream, View from, View w, const float* bias, View to, void* scratch,
            bool backward) {
-    dispatch_vectors(from.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch_vectors(from.type, [&]<class T>(T*) {
       stream.enqueue([=, this, threads = stream.threads()] {
         convolve(threads, from.as<T>(), w.as<float>(), bias, to.as<T>(),
                  static_cast<std::byte*>(scratch), backward);
@@ -184,19 +182,19 @@ class Winograd : public AffinePlan {
                               std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
                               std::int64_t point) {
     std::array<std::array<std::array<const T*, Extent>, Extent>, Count> at, next;
-    const auto look = [&](std::int64_t t) {
+    const auto locate = [&](std::int64_t t) {
       for (std::int64_t which = 0; which < Count; ++which) {
         if (t + which < end) {
-          images.look(first + t + which, zeros, next[which]);
+          images.locate(first + t + which, zeros, next[which]);
         } else {
           for (auto& line : next[which]) line.fill(zeros);
         }
       }
     };
-    look(begin);
+    locate(begin);
     for (std::int64_t t = begin; t < end; t += Count) {
       at = next;
-      look(t + Count);
+      locate(t + Count);
       each_register(images.channels, [&](std::int64_t c) {
         for (const auto& tile : next) fetch(tile, c);
         F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * Count;
@@ -248,10 +246,10 @@ class Winograd : public AffinePlan {
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
         const bool relu = spec_.relu && !backward;
         std::array<std::array<T*, kOut>, kOut> at, next;
-        results.template look<kOut>(first + begin, nullptr, next);
+        results.template locate<kOut>(first + begin, nullptr, next);
         for (std::int64_t t = begin; t < end; ++t) {
           at = next;
-          if (t + 1 < end) results.template look<kOut>(first + t + 1, nullptr, next);
+          if (t + 1 < end) results.template locate<kOut>(first + t + 1, nullptr, next);
           each_register(out, [&](std::int64_t o) {
             fetch(next, o);
             const float* const column = sums + (o / kBlock * room.tiles + t) * kBlock + o % kBlock;

@@ -73,7 +73,7 @@ struct Tiles {
 
   /// Pointers to the pixels of tile number `tile`; `outside` for pixels outside of the image.
   template <std::size_t Extent>
-  void look(std::int64_t tile, T* outside, std::array<std::array<T*, Extent>, Extent>& at) const {
+  void locate(std::int64_t tile, T* outside, std::array<std::array<T*, Extent>, Extent>& at) const {
     const std::int64_t image = tile / (rows * columns);
     const std::int64_t top = tile / columns % rows * step + origin;
     const std::int64_t left = tile % columns * step + origin;

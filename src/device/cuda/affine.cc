@@ -4,12 +4,11 @@
 // and biases into scratch at every call, and dw is rounded once to the plan's type before it is
 // widened. db is computed here, in fp32.
 
-#include "src/device/cuda/affine.h"
-
 #include <algorithm>
 
 #include "src/base/check.h"
 #include "src/device/arena.h"
+#include "src/device/cuda/layers.h"
 #include "src/device/cuda/rows.h"
 #include "src/device/stacked.h"
 

@@ -5,8 +5,6 @@
 //   backward_data     dx (batch x in)  = dy w       dx^T = w^T dy^T
 //   backward_weights  dw (out x in)    = dy^T x     dw^T = x^T dy       and dy transposed
 
-#include "src/device/cuda/cublaslt.h"
-
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -14,6 +12,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/device/cuda/plan.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -199,56 +198,63 @@ class Multiplication final : public Plan {
   std::string name_;
 };
 
+class Cublaslt : public Library {
+ public:
+  explicit Cublaslt(Numerics numerics) : numerics_(numerics) {
+    check(lt().Create(&handle_), "cuBLASLt does not start");
+  }
+  ~Cublaslt() override { lt().Destroy(handle_); }
+
+  Plans plans(const Convolution& work, std::size_t most) const override {
+    Plans plans;
+    if (!work.dense()) return plans;
+    const auto product = std::make_shared<const Product>(work, numerics_);
+    Owned<cublasLtMatmulPreference_t, &Functions::MatmulPreferenceDestroy> preference;
+    check(lt().MatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      check(lt().MatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof(value)),
+            "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      prefer(attribute, product->alignment);
+    }
+    // Partial sums in separate memory, which is deterministic, and in fp32, not in y's type.
+    if (numerics_.deterministic || work.type != Type::f32) {
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+             std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    }
+    std::array<cublasLtMatmulHeuristicResult_t, 32> found;
+    int count = 0;
+    const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(
+        handle_, product->desc.handle, product->a.handle, product->b.handle, product->d.handle,
+        product->d.handle, preference.handle, static_cast<int>(std::min(most, found.size())),
+        found.data(), &count);
+    if (status != CUBLAS_STATUS_SUCCESS) return plans;
+    for (int i = 0; i < count; ++i) {
+      if (found[i].state == CUBLAS_STATUS_SUCCESS) {
+        plans.push_back(std::make_shared<Multiplication>(handle_, product, found[i]));
+      }
+    }
+    return plans;
+  }
+
+  std::string version() const override {
+    const std::size_t version = lt().GetVersion();
+    return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  }
+
+ private:
+  Numerics numerics_;
+  cublasLtHandle_t handle_ = nullptr;
+};
+
 }  // namespace
 
-Cublaslt::Cublaslt(Numerics numerics) : numerics_(numerics) {
-  cublasLtHandle_t handle = nullptr;
-  check(lt().Create(&handle), "cuBLASLt does not start");
-  handle_ = handle;
-}
-
-Cublaslt::~Cublaslt() { lt().Destroy(static_cast<cublasLtHandle_t>(handle_)); }
-
-Plans Cublaslt::plans(const Convolution& work, std::size_t most) const {
-  Plans plans;
-  if (!work.dense()) return plans;
-  const auto product = std::make_shared<const Product>(work, numerics_);
-  Owned<cublasLtMatmulPreference_t, &Functions::MatmulPreferenceDestroy> preference;
-  check(lt().MatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
-  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check(lt().MatmulPreferenceSetAttribute(preference.handle, attribute, &value, sizeof(value)),
-          "cublasLtMatmulPreferenceSetAttribute");
-  };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
-  for (const auto attribute :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    prefer(attribute, product->alignment);
-  }
-  // Partial sums in separate memory, which is deterministic, and in fp32, not in y's type.
-  if (numerics_.deterministic || work.type != Type::f32) {
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  }
-  std::array<cublasLtMatmulHeuristicResult_t, 32> found;
-  int count = 0;
-  const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(
-      static_cast<cublasLtHandle_t>(handle_), product->desc.handle, product->a.handle,
-      product->b.handle, product->d.handle, product->d.handle, preference.handle,
-      static_cast<int>(std::min(most, found.size())), found.data(), &count);
-  if (status != CUBLAS_STATUS_SUCCESS) return plans;
-  for (int i = 0; i < count; ++i) {
-    if (found[i].state == CUBLAS_STATUS_SUCCESS) {
-      plans.push_back(std::make_shared<Multiplication>(static_cast<cublasLtHandle_t>(handle_),
-                                                       product, found[i]));
-    }
-  }
-  return plans;
-}
-
-std::string Cublaslt::version() const {
-  const std::size_t version = lt().GetVersion();
-  return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+std::unique_ptr<Library> make_cublaslt(Numerics numerics) {
+  return std::make_unique<Cublaslt>(numerics);
 }
 
 }  // namespace lockstep::cuda

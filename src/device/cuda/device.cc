@@ -9,13 +9,10 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/round_up.h"
-#include "src/device/cuda/affine.h"
-#include "src/device/cuda/cublaslt.h"
 #include "src/device/cuda/cudnn.h"
+#include "src/device/cuda/layers.h"
 #include "src/device/cuda/libraries.h"
 #include "src/device/cuda/planner.h"
-#include "src/device/cuda/product.h"
-#include "src/device/cuda/response_norm.h"
 #include "src/device/cuda/runtime.h"
 
 namespace lockstep {
@@ -130,13 +127,13 @@ class CudaDevice final : public Device {
     check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
     const cuda::Numerics numerics{options.deterministic, options.tf32};
     cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
-    cublaslt_ = std::make_unique<cuda::Cublaslt>(numerics);
+    cublaslt_ = cuda::make_cublaslt(numerics);
     planner_ = std::make_unique<cuda::Planner>(
         std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()}, platform(numerics));
     traits_ = {
         .description = fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
                                    static_cast<double>(properties_.totalGlobalMem) / (1 << 30)),
-        .libraries = text_of(find_cuda_libraries()),
+        .libraries = find_cuda_libraries().text(),
         .uuid = text_of(unique_id(index_, properties_)),
         .types = {Type::f32, Type::bf16, Type::f16},
         .memory_is_host = false,
@@ -244,7 +241,7 @@ class CudaDevice final : public Device {
   int index_;
   cudaDeviceProp properties_{};
   std::unique_ptr<cuda::Cudnn> cudnn_;
-  std::unique_ptr<cuda::Cublaslt> cublaslt_;
+  std::unique_ptr<cuda::Library> cublaslt_;
   std::unique_ptr<cuda::Planner> planner_;
 };
 

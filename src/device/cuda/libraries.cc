@@ -73,11 +73,10 @@ std::string refusal(const CudaLibraries& libraries) {
   return {};
 }
 
-std::string text_of(const CudaLibraries& libraries) {
-  return fmt::format("CUDA {} (compiled with {}, driver for {}), {}, {}",
-                     cuda_version(libraries.cuda.found), cuda_version(libraries.cuda.compiled),
-                     libraries.driver == 0 ? "none" : cuda_version(libraries.driver),
-                     text_of(libraries.cudnn), text_of(libraries.nccl));
+std::string CudaLibraries::text() const {
+  return fmt::format("CUDA {} (compiled with {}, driver for {}), {}, {}", cuda_version(cuda.found),
+                     cuda_version(cuda.compiled), driver == 0 ? "none" : cuda_version(driver),
+                     text_of(cudnn), text_of(nccl));
 }
 
 }  // namespace lockstep

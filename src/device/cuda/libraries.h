@@ -17,6 +17,9 @@ struct CudaLibraries {
   int driver = 0;  ///< the CUDA version of the driver; 0: no driver
   /// Parts of cuDNN that have another version, by cuDNN's own check.
   std::vector<std::string> odd_cudnn_parts;
+
+  /// "CUDA 13.0 (driver 13.0), cuDNN 9.19.0 (compiled with 9.19.0, /usr/lib/libcudnn.so.9), ..."
+  std::string text() const;
 };
 
 /// Loads the parts of cuDNN that a layer needs, but no driver.
@@ -25,8 +28,5 @@ CudaLibraries find_cuda_libraries();
 /// Why these libraries cannot be used, with the fix. Empty: all parts of cuDNN have one version,
 /// and neither cuDNN nor NCCL is older than the version that Lockstep was compiled with.
 std::string refusal(const CudaLibraries& libraries);
-
-/// "CUDA 13.0 (driver 13.0), cuDNN 9.19.0 (compiled with 9.19.0, /usr/lib/libcudnn.so.9), ..."
-std::string text_of(const CudaLibraries& libraries);
 
 }  // namespace lockstep

@@ -8,10 +8,9 @@
 // Else a warp computes a row of c, each lane every 32nd element, with b from the caches. That is
 // far from a library's speed.
 
-#include "src/device/cuda/product.h"
-
 #include <utility>
 
+#include "src/device/cuda/layers.h"
 #include "src/device/each.h"
 
 namespace lockstep::cuda {

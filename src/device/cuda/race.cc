@@ -57,10 +57,7 @@ std::byte* RaceTrack::at_least(Room& room, std::size_t bytes) {
 
 void* RaceTrack::numbers(Room& room, std::int64_t count, Type type) {
   std::byte* const data = at_least(room, static_cast<std::size_t>(count) * size_of(type));
-  dispatch(type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
-    each(*stream_, count, Draw<T>{reinterpret_cast<T*>(data)});
-  });
+  dispatch(type, [&]<class T>(T*) { each(*stream_, count, Draw<T>{reinterpret_cast<T*>(data)}); });
   return data;
 }
 

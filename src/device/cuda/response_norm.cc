@@ -2,10 +2,9 @@
 // channels. The first pass of backward() stores the terms of the window sum, so that they are not
 // computed 2 * radius + 1 times.
 
-#include "src/device/cuda/response_norm.h"
-
 #include <cmath>
 
+#include "src/device/cuda/layers.h"
 #include "src/device/each.h"
 
 namespace lockstep::cuda {
@@ -97,15 +96,13 @@ class EachResponseNorm : public ResponseNormPlan {
         scratch_bytes_(spec.input.training ? spec.input.x.count() * sizeof(float) : 0) {}
 
   void forward(Stream& stream, View x, View y) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       each_row(stream, pixels_, work(), Forward<T>{norm_, x.as<T>(), y.as<T>()});
     });
   }
 
   void backward(Stream& stream, View x, View dy, View dx, void* scratch) override {
-    dispatch(x.type, [&](auto* tag) {
-      using T = std::remove_pointer_t<decltype(tag)>;
+    dispatch(x.type, [&]<class T>(T*) {
       auto* terms = static_cast<float*>(scratch);
       each_row(stream, pixels_, work(), Terms<T>{norm_, x.as<T>(), dy.as<T>(), terms});
       each_row(stream, pixels_, work(),

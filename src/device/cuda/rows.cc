@@ -69,18 +69,14 @@ std::int64_t blocks_of(std::int64_t rows) { return std::clamp<std::int64_t>(rows
 }  // namespace
 
 void convert(Stream& stream, View from, View to) {
-  dispatch(from.type, [&](auto* from_tag) {
-    dispatch(to.type, [&](auto* to_tag) {
-      using From = std::remove_pointer_t<decltype(from_tag)>;
-      using To = std::remove_pointer_t<decltype(to_tag)>;
-      map(stream, to.count(), Same{}, to.as<To>(), from.as<From>());
-    });
+  dispatch(from.type, [&]<class From>(From*) {
+    dispatch(to.type,
+             [&]<class To>(To*) { map(stream, to.count(), Same{}, to.as<To>(), from.as<From>()); });
   });
 }
 
 void add_bias(Stream& stream, View y, View b, bool relu) {
-  dispatch(y.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(y.type, [&]<class T>(T*) {
     const std::int64_t columns = y.shape.back();
     each_row(stream, y.count() / columns, columns,
              AddBias<T>{y.as<T>(), b.as<float>(), columns, relu});
@@ -88,8 +84,7 @@ void add_bias(Stream& stream, View y, View b, bool relu) {
 }
 
 void sum_rows(Stream& stream, View rows, View sums, void* scratch) {
-  dispatch(rows.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
+  dispatch(rows.type, [&]<class T>(T*) {
     const std::int64_t columns = sums.count(), count = rows.count() / columns;
     const std::int64_t blocks = blocks_of(count);
     auto* partial = static_cast<float*>(scratch);
