@@ -110,7 +110,7 @@ bool has_normalisation(const Dataset& data) { return is_normalised(data.format()
 /// The text of a checkpoint with data like these; empty if they are no whole images.
 std::string normalisation_of(const Dataset& data) {
   if (!has_normalisation(data)) return "";
-  return to_text(data.format().standard, data.format().size.channels);
+  return to_text(data.format().normalisation, data.format().size.channels);
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ struct SampleFormat {
     words,   ///< int32, as a network sees them
   };
   Kind kind = Kind::values;
-  ImageSize size = {};          ///< of what is stored; words: {1, length, 1}
-  Normalisation standard = {};  ///< of `images`
-  bool moved = false;           ///< whether training moves and mirrors `images`
+  ImageSize size = {};               ///< of what is stored; words: {1, length, 1}
+  Normalisation normalisation = {};  ///< of `images`
+  bool moved = false;                ///< whether training moves and mirrors `images`
   /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
   /// image may be moved.
   int padding = 0;
@@ -128,7 +128,7 @@ class Dataset {
   bool crops() const { return format_.kind == SampleFormat::Kind::crops || format_.moved; }
   void pad_crops(int pixels) { format_.padding = pixels; }
   void alternate_flips(bool alternate) { format_.alternate = alternate; }
-  void standardise(const Normalisation& standard) { format_.standard = standard; }
+  void standardise(const Normalisation& normalisation) { format_.normalisation = normalisation; }
   void log_damage(std::shared_ptr<DamageLog> log) { damage_ = std::move(log); }
   /// Null: read_if_whole() and read_whole() are as read().
   DamageLog* damage() const { return damage_.get(); }

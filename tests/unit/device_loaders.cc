@@ -32,9 +32,12 @@ std::unique_ptr<Device> tested_device() {
 }
 
 constexpr SampleFormat kWords{.kind = Kind::words, .size = {1, 21, 1}};
-constexpr SampleFormat whole(ImageSize size, Normalisation standard) {
-  return {
-      .kind = Kind::images, .size = size, .standard = standard, .moved = true, .padding = kMoves};
+constexpr SampleFormat whole(ImageSize size, Normalisation normalisation) {
+  return {.kind = Kind::images,
+          .size = size,
+          .normalisation = normalisation,
+          .moved = true,
+          .padding = kMoves};
 }
 constexpr SampleFormat kWhole[] = {whole({7, 5, 3, true}, {{100, 90, 80}, {50, 60, 70, 1}}),
                                    whole({6, 9, 4, false}, {{1, 2, 3, 4}, {5, 6, 7, 8}}),

@@ -93,7 +93,7 @@ TEST(Images, AreMirroredInTurns) {
 TEST(Images, AreMovedWithReflectionAndMirrored) {
   const SampleFormat format{.kind = SampleFormat::Kind::images,
                             .size = {12, 12, 1},
-                            .standard = {{1}, {2}},
+                            .normalisation = {{1}, {2}},
                             .moved = true,
                             .padding = 4};
   Bytes pixels;
@@ -122,8 +122,9 @@ TEST(Images, InPlanesAreTheSameImage) {
       planes{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12};
   std::vector<float> one(12), two(12);
   std::vector<Bfloat16> half(12);
-  SampleFormat format{
-      .kind = SampleFormat::Kind::images, .size = {2, 2, 3}, .standard = {{1, 2, 3}, {2, 4, 8}}};
+  SampleFormat format{.kind = SampleFormat::Kind::images,
+                      .size = {2, 2, 3},
+                      .normalisation = {{1, 2, 3}, {2, 4, 8}}};
   make_sample(format, {together.data()}, nullptr, one.data(), Type::f32);
   format.size.planes = true;
   make_sample(format, {planes.data()}, nullptr, two.data(), Type::f32);
@@ -172,7 +173,7 @@ TEST_F(ImageFolder, ClassesAreItsFoldersInOrder) {
 
 TEST_F(ImageFolder, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   const OpenedData both = open_folder({folder_.path(), 1});
-  const std::string text = to_text(both.train->format().standard, 3);
+  const std::string text = to_text(both.train->format().normalisation, 3);
   fs::remove_all(at("train"));
   const OpenedData pair = open_test_folder({folder_.path()}, {both.class_names, text});
   EXPECT_EQ(pair.train, nullptr);
@@ -203,12 +204,12 @@ TEST_F(ImageFolder, TestClassesHaveTheCheckpointsLabels) {
 }
 
 TEST(Normalisation, ComesBackBitForBit) {
-  const Normalisation standard{{125.306918f, 0, 1.0f / 3, 9}, {62.993219f, 1, 255.0f / 7, 9}};
-  const std::string text = to_text(standard, 3);
+  const Normalisation normalisation{{125.306918f, 0, 1.0f / 3, 9}, {62.993219f, 1, 255.0f / 7, 9}};
+  const std::string text = to_text(normalisation, 3);
   const Normalisation back = normalisation_from(text, 3);
   for (std::size_t c = 0; c < 3; ++c) {
-    EXPECT_EQ(back.mean[c], standard.mean[c]);
-    EXPECT_EQ(back.deviation[c], standard.deviation[c]);
+    EXPECT_EQ(back.mean[c], normalisation.mean[c]);
+    EXPECT_EQ(back.deviation[c], normalisation.deviation[c]);
   }
   EXPECT_EQ(to_text({{1.5f}, {2.0f}}, 1), R"({"mean": [1.5], "deviation": [2]})");
 }
@@ -357,7 +358,7 @@ TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {0, 2});
   write("test.h5", {1, 1, 2}, {75, 0}, {1});
   const OpenedData both = open_hdf5_images({folder_.path(), 1});
-  const std::string text = to_text(both.train->format().standard, 1);
+  const std::string text = to_text(both.train->format().normalisation, 1);
   const auto open = [&](const std::vector<std::string>& names, const std::string& normalisation) {
     return open_hdf5_test_images({folder_.path()}, {names, normalisation});
   };

@@ -117,9 +117,9 @@ TEST_F(Photos, HaveTheSizeThatIsAskedFor) {
   EXPECT_EQ(pair.train->label(2), 1);
   // Evaluation sees the middle 7/8 of the shorter edge, so red runs from 1/16 of 255 and on.
   const std::vector<float> values = read(*pair.validation, 0);
-  const Normalisation& standard = pair.validation->format().standard;
+  const Normalisation& normalisation = pair.validation->format().normalisation;
   const auto value = [&](int y, int x, int c) {
-    return values[3 * (16 * y + x) + c] * standard.deviation[c] + standard.mean[c];
+    return values[3 * (16 * y + x) + c] * normalisation.deviation[c] + normalisation.mean[c];
   };
   EXPECT_NEAR(value(8, 8, 0), 127, 8);
   EXPECT_NEAR(value(8, 8, 1), 127, 8);
@@ -135,10 +135,12 @@ TEST_F(Photos, OfEvaluationAreDecodedInFull) {
   const Image whole = read_image(file);
   std::vector<std::uint8_t> seen(std::size_t{3} * 16 * 16);
   resize(whole, {10, 30, 140, 140}, 16, 16, seen.data());
-  const Normalisation& standard = pair.validation->format().standard;
+  const Normalisation& normalisation = pair.validation->format().normalisation;
   const std::vector<float> values = read(*pair.validation, 2);
   for (std::size_t i = 0; i < seen.size(); ++i)
-    ASSERT_NEAR(values[i] * standard.deviation[i % 3] + standard.mean[i % 3], seen[i], 1e-3) << i;
+    ASSERT_NEAR(values[i] * normalisation.deviation[i % 3] + normalisation.mean[i % 3], seen[i],
+                1e-3)
+        << i;
 }
 
 TEST_F(Photos, OfTrainingFollowFromTheRandomNumbers) {
@@ -775,14 +777,14 @@ TEST_F(Photos, OfGreyHaveOneChannel) {
   const OpenedData grey = open_folder(asked), rgb = open_folder(source());
   EXPECT_EQ(grey.validation->sample_shape(), (Shape{1, 16, 16, 1}));
   const std::vector<float> one = read(*grey.validation, 0), three = read(*rgb.validation, 0);
-  const Normalisation &a = grey.validation->format().standard,
-                      &b = rgb.validation->format().standard;
+  const Normalisation &a = grey.validation->format().normalisation,
+                      &b = rgb.validation->format().normalisation;
   double light = 0;
   for (std::size_t c = 0; c < 3; ++c)
     light += std::array{0.299, 0.587, 0.114}[c] * (three[3 * 100 + c] * b.deviation[c] + b.mean[c]);
   EXPECT_NEAR(one[100] * a.deviation[0] + a.mean[0], light, 0.6);
   SampleFormat format = format_from(to_text(grey.train->format()));
-  format.standard = a;
+  format.normalisation = a;
   const std::string name = at("val/cat/a.png");
   EXPECT_EQ(read(*images_for_use({.names = {name}, .labels = {0}, .classes = 2}, format), 0), one);
 }
@@ -828,7 +830,7 @@ TEST_F(Photos, HaveAnIdentityOfNamesSizesAndContents) {
 TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
   const OpenedData both = open_folder(source());
   const DataOfCheckpoint trained{{"ant", "dog", "cat"},
-                                 to_text(both.train->format().standard, 3),
+                                 to_text(both.train->format().normalisation, 3),
                                  to_text(both.train->format())};
   const OpenedData pair = open_test_folder(source(), trained);
   EXPECT_EQ(pair.train, nullptr);
@@ -845,7 +847,7 @@ TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
 TEST_F(Photos, InUseAreSeenAsInEvaluation) {
   const OpenedData pair = open_folder(source());
   SampleFormat format = format_from(to_text(pair.train->format()));
-  format.standard = pair.train->format().standard;
+  format.normalisation = pair.train->format().normalisation;
   const std::vector<std::string> names{at("val/cat/a.png").string()};
   const auto set = images_for_use({.names = names, .labels = {0}, .classes = 2}, format);
   EXPECT_EQ(set->sample_shape(), (Shape{1, 16, 16, 3}));

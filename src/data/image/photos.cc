@@ -13,9 +13,9 @@
 namespace lockstep {
 namespace {
 
-class FileImages : public EncodedImages {
+class EncodedFiles : public EncodedImages {
  public:
-  explicit FileImages(LabelledFiles files) : files_(std::move(files)) {}
+  explicit EncodedFiles(LabelledFiles files) : files_(std::move(files)) {}
   std::int64_t size() const override { return files_.size(); }
   std::int32_t label(std::int64_t index) const override { return files_.labels[index]; }
   std::string name(std::int64_t index) const override { return files_.path(index); }
@@ -43,13 +43,13 @@ class FileImages : public EncodedImages {
   LabelledFiles files_;
 };
 
-class Photos : public Dataset {
+class DecodedPhotos : public Dataset {
  public:
-  Photos(std::shared_ptr<const EncodedImages> images, int classes, const ImageOptions& options,
-         const Normalisation& standard, std::string about)
+  DecodedPhotos(std::shared_ptr<const EncodedImages> images, int classes,
+                const ImageOptions& options, const Normalisation& normalisation, std::string about)
       : Dataset({.kind = SampleFormat::Kind::values,
                  .size = {options.size, options.size, options.channels()},
-                 .standard = standard,
+                 .normalisation = normalisation,
                  .files = true}),
         images_(std::move(images)),
         classes_(classes),
@@ -95,11 +95,11 @@ class Photos : public Dataset {
   /// Standardises the pixels.
   template <class T>
   void write(const std::vector<std::uint8_t>& pixels, T* out) const {
-    const Normalisation& standard = format().standard;
+    const Normalisation& normalisation = format().normalisation;
     std::array<float, 3> mean{}, factor{};
     for (std::size_t c = 0; c < 3; ++c) {
-      mean[c] = standard.mean[c];
-      factor[c] = 1 / standard.deviation[c];
+      mean[c] = normalisation.mean[c];
+      factor[c] = 1 / normalisation.deviation[c];
     }
     const std::int64_t count = format().size.height * format().size.width;
     const std::uint8_t* from = pixels.data();
@@ -130,9 +130,9 @@ class Photos : public Dataset {
 };
 
 /// Files that become the stored samples of another data set.
-class StoredFiles : public Dataset {
+class DecodedFiles : public Dataset {
  public:
-  StoredFiles(LabelledFiles files, const SampleFormat& format)
+  DecodedFiles(LabelledFiles files, const SampleFormat& format)
       : Dataset(format), files_(std::move(files)) {}
 
   std::int64_t size() const override { return std::ssize(files_.names); }
@@ -173,54 +173,57 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
 
 std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
                                  const ImageIndex& index, int classes, const DataSource& source,
-                                 const Normalisation& standard) {
+                                 const Normalisation& normalisation) {
   const ImageOptions& options = source.images;
   std::string about =
       fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images->size(), part,
                   classes, source.folder.string(), options.size, options.size);
   if (index.others > 0) about += fmt::format("; {} left out", counted(index.others, "other file"));
-  return photos(std::move(images), classes, options, standard, std::move(about));
+  return photos(std::move(images), classes, options, normalisation, std::move(about));
 }
 
 }  // namespace
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
-  return std::make_shared<FileImages>(std::move(files));
+  return std::make_shared<EncodedFiles>(std::move(files));
 }
 
 /// 224 of 256 pixels, as torchvision evaluates photos. Other samples are whole images.
 double seen_share(const SampleFormat& format) { return format.files ? 0.875 : 1; }
 
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format) {
-  if (!format.files) return std::make_unique<StoredFiles>(std::move(files), format);
+  if (!format.files) return std::make_unique<DecodedFiles>(std::move(files), format);
   ImageOptions options;
   options.size = static_cast<int>(format.size.height);
   options.colours = format.size.channels == 1 ? "grey" : "rgb";
   const int classes = files.classes;
-  return photos(encoded_images(std::move(files)), classes, options, format.standard, "image files");
+  return photos(encoded_images(std::move(files)), classes, options, format.normalisation,
+                "image files");
 }
 
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
-                                const ImageOptions& options, const Normalisation& standard,
+                                const ImageOptions& options, const Normalisation& normalisation,
                                 std::string about) {
-  return std::make_unique<Photos>(std::move(images), classes, options, standard, std::move(about));
+  return std::make_unique<DecodedPhotos>(std::move(images), classes, options, normalisation,
+                                         std::move(about));
 }
 
-Normalisation imagenet_standard(std::int64_t channels) {
+Normalisation imagenet_normalisation(std::int64_t channels) {
   if (channels == 1) return {{117.0f, 0, 0, 0}, {57.5f, 1, 1, 1}};
   return {{123.675f, 116.28f, 103.53f, 0}, {58.395f, 57.12f, 57.375f, 1}};
 }
 
 OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source) {
   const int classes = static_cast<int>(index.classes.size());
-  const Normalisation standard = imagenet_standard(source.images.channels());
+  const Normalisation normalisation = imagenet_normalisation(source.images.channels());
   const auto log = damage_log(images, source);
   OpenedData sets;
   sets.identity = index.identity();
   for (const auto& [part, set] :
        {std::pair(kTrain, &sets.train), {kValidation, &sets.validation}, {kTest, &sets.test}}) {
     if (!images[part]) continue;
-    *set = part_of(kPartNames[part], std::move(images[part]), index, classes, source, standard);
+    *set =
+        part_of(kPartNames[part], std::move(images[part]), index, classes, source, normalisation);
     (*set)->log_damage(log);
   }
   sets.class_names = std::move(index.classes);

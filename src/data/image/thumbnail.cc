@@ -44,9 +44,10 @@ class Pixels {
     const float least = *low, range = std::max(*high - *low, 1e-6f);
     for (std::size_t i = 0; i < seen.size(); ++i) {
       const std::size_t c = i % size_.channels;
-      const float pixel = format_.files && c < format_.standard.mean.size()
-                              ? seen[i] * format_.standard.deviation[c] + format_.standard.mean[c]
-                              : (seen[i] - least) / range * 255;
+      const float pixel =
+          format_.files && c < format_.normalisation.mean.size()
+              ? seen[i] * format_.normalisation.deviation[c] + format_.normalisation.mean[c]
+              : (seen[i] - least) / range * 255;
       buffer_.push_back(static_cast<std::uint8_t>(std::clamp(std::round(pixel), 0.0f, 255.0f)));
     }
   }

@@ -22,8 +22,8 @@ constexpr std::int64_t kRecords = 10000;
 /// With mean and deviation of the training images' channels.
 constexpr SampleFormat kWholeImages{.kind = SampleFormat::Kind::images,
                                     .size = kCroppedImages.size,
-                                    .standard = {{125.306918f, 122.950394f, 113.865383f, 0},
-                                                 {62.993219f, 62.088708f, 66.704900f, 1}},
+                                    .normalisation = {{125.306918f, 122.950394f, 113.865383f, 0},
+                                                      {62.993219f, 62.088708f, 66.704900f, 1}},
                                     .moved = true,
                                     .padding = kMoves};
 
