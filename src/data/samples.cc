@@ -61,7 +61,7 @@ template <class Kind>
 
 template <class T, class Kind, class Reader, class Team>
 [[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Reader& reader,
-                                                            const ImageEdits& edits,
+                                                            const PixelEdits& edits,
                                                             T* __restrict y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
@@ -74,7 +74,7 @@ template <class T, class Kind, class Reader, class Team>
 /// For teams that have no memory for two samples.
 template <class T, class Kind, class Reader, class Team>
 HOST_DEVICE void write_mixed(const Kind& kind, const Reader& own, const Reader& other,
-                             const ImageEdits& own_edits, const ImageEdits& other_edits,
+                             const PixelEdits& own_edits, const PixelEdits& other_edits,
                              const Mix& mix, T* __restrict y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
@@ -185,9 +185,9 @@ struct MakeSample {
     return kind.reader(stored + sample * bytes, view.window.height * view.window.width, view.window,
                        view, team);
   }
-  HOST_DEVICE ImageEdits edits(std::uint32_t epoch, std::uint32_t sample) const {
+  HOST_DEVICE PixelEdits edits(std::uint32_t epoch, std::uint32_t sample) const {
     if (!request.augment) return {};
-    return ImageEdits::draw(request.mixing, request.seed, epoch, sample, kind.lines(),
+    return PixelEdits::draw(request.pixels, request.seed, epoch, sample, kind.lines(),
                             kind.columns());
   }
 
@@ -198,7 +198,7 @@ struct MakeSample {
     const Part part{number * team.lanes + team.lane, kParts * team.lanes};
     const SampleId id = SampleId::of(request, samples.size, row);
     const auto own = reader(id.epoch, id.sample, team);
-    const ImageEdits own_edits = edits(id.epoch, id.sample);
+    const PixelEdits own_edits = edits(id.epoch, id.sample);
     if (part.lane == 0) labels[row] = samples.labels[id.sample];
     T* y = images + row * kind.lines() * kind.columns() * kind.channels();
     if constexpr (kMixed) {

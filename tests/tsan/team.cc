@@ -212,7 +212,7 @@ std::vector<float> batch_of(const ResidentSet& set, Shape shape, const Mix* mixe
                     {.offset = 9,
                      .augment = true,
                      .seed = 5,
-                     .mixing = {.cutout = mixes == nullptr ? 0 : 4},
+                     .pixels = {{mixes == nullptr ? 0 : 4}, {}},
                      .mixes = mixes},
                     {{images.data(), shape, type_of<T>},
                      {labels.data(), {shape[0]}, Type::i32},

@@ -16,6 +16,7 @@
 #include "src/data/image/image.h"
 #include "src/data/image/names.h"
 #include "src/data/image/packed.h"
+#include "src/data/image/photo_augmentations.h"
 #include "src/data/loader.h"
 #include "src/data/normalisation.h"
 #include "src/data/sets/images.h"
@@ -791,8 +792,8 @@ TEST_F(Photos, OfGreyHaveOneChannel) {
 
 TEST_F(Photos, AreEditedByTheNumbersOfTheSample) {
   DataSource asked = source();
-  asked.images.jitter = {0.4, 0.4, 0.4, 0.1};
-  asked.images.trivial_augment = true;
+  asked.images.augmentations =
+      std::make_shared<PhotoAugmentations>(PhotoAugmentations{{{{0.4, 0.4, 0.4, 0.1}}, {true}}});
   const OpenedData edited = open_folder(asked), plain = open_folder(source());
   Random random(1, Purpose::augment, 3, 2), same = random, other = random;
   const auto values = read(*edited.train, 2, &random);

@@ -7,7 +7,7 @@
 #include "src/base/plural.h"
 #include "src/base/text.h"
 #include "src/data/image/image.h"
-#include "src/data/image/photo_edits.h"
+#include "src/data/image/photo_augmentations.h"
 #include "src/data/normalisation.h"
 
 namespace lockstep {
@@ -84,10 +84,8 @@ class DecodedPhotos : public Dataset {
     Image seen{{edge, edge, 3}, std::vector<std::uint8_t>(std::int64_t{3} * edge * edge)};
     resize(part.image, part.box, edge, edge, seen.pixels.data());
     flip(seen, mirrored, inverted);
-    if (random != nullptr) {
-      if (options_.jitter.any()) jitter_colours(seen, options_.jitter, *random);
-      if (options_.trivial_augment) trivial_augment(seen, *random);
-    }
+    if (random != nullptr && options_.augmentations)
+      options_.augmentations->each([&](const auto& one) { one.apply(seen, *random); });
     dispatch(type, [&]<class T>(T*) { write(seen.pixels, static_cast<T*>(out)); });
   }
 
