@@ -169,17 +169,6 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
           (*any)->full_check()));
 }
 
-std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
-                                 const ImageIndex& index, int classes, const DataSource& source,
-                                 const Normalisation& normalisation) {
-  const ImageOptions& options = source.images;
-  std::string about =
-      fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images->size(), part,
-                  classes, source.folder.string(), options.size, options.size);
-  if (index.others > 0) about += fmt::format("; {} left out", counted(index.others, "other file"));
-  return photos(std::move(images), classes, options, normalisation, std::move(about));
-}
-
 }  // namespace
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
@@ -211,60 +200,54 @@ Normalisation imagenet_normalisation(std::int64_t channels) {
   return {{123.675f, 116.28f, 103.53f, 0}, {58.395f, 57.12f, 57.375f, 1}};
 }
 
-OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source) {
-  const int classes = static_cast<int>(index.classes.size());
-  const Normalisation normalisation = imagenet_normalisation(source.images.channels());
+OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source,
+                      const DataOfCheckpoint* trained) {
+  const ImageOptions& options = source.images;
+  const Normalisation normalisation =
+      trained ? normalisation_from(trained->normalisation, options.channels())
+              : imagenet_normalisation(options.channels());
   const auto log = damage_log(images, source);
   OpenedData sets;
   sets.identity = index.identity();
-  for (const auto& [part, set] :
-       {std::pair(kTrain, &sets.train), {kValidation, &sets.validation}, {kTest, &sets.test}}) {
-    if (!images[part]) continue;
-    *set =
-        part_of(kPartNames[part], std::move(images[part]), index, classes, source, normalisation);
-    (*set)->log_damage(log);
+  sets.class_names = trained ? trained->class_names : index.classes;
+  const int classes = static_cast<int>(sets.class_names.size());
+  const auto open = [&](SetPart part) -> std::unique_ptr<Dataset> {
+    if (!images[part]) return nullptr;
+    std::string about =
+        fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images[part]->size(),
+                    kPartNames[part], classes, source.folder.string(), options.size, options.size);
+    if (index.others > 0)
+      about += fmt::format("; {} left out", counted(index.others, "other file"));
+    auto set = photos(std::move(images[part]), classes, options, normalisation, std::move(about));
+    set->log_damage(log);
+    return set;
+  };
+  if (!trained) {
+    sets.train = open(kTrain);
+    sets.validation = open(kValidation);
   }
-  sets.class_names = std::move(index.classes);
+  sets.test = open(!trained || images[kTest] ? kTest : kValidation);
   sets.notes = std::move(index.notes);
   return sets;
 }
 
 namespace {
 
-PartImages images_of(const ImageIndex& index) {
+OpenedData open_index(ImageIndex index, const DataSource& source, const DataOfCheckpoint* trained) {
   PartImages images;
   for (std::size_t part = 0; part < kParts; ++part)
     if (index.parts[part].size() > 0) images[part] = encoded_images(index.parts[part]);
-  return images;
+  return photo_sets(std::move(index), std::move(images), source, trained);
 }
 
 }  // namespace
 
 OpenedData open_photos(const DataSource& source) {
-  ImageIndex index = find_images(source);
-  PartImages images = images_of(index);
-  return photo_sets(std::move(index), std::move(images), source);
-}
-
-OpenedData test_photos(ImageIndex index, PartImages images, const DataSource& source,
-                       const DataOfCheckpoint& trained) {
-  const SetPart part = images[kTest] ? kTest : kValidation;
-  const auto log = damage_log(images, source);
-  OpenedData sets;
-  sets.identity = index.identity();
-  sets.class_names = trained.class_names;
-  sets.test = part_of(kPartNames[part], std::move(images[part]), index,
-                      static_cast<int>(trained.class_names.size()), source,
-                      normalisation_from(trained.normalisation, source.images.channels()));
-  sets.test->log_damage(log);
-  sets.notes = std::move(index.notes);
-  return sets;
+  return open_index(find_images(source), source, nullptr);
 }
 
 OpenedData open_test_photos(const DataSource& source, const DataOfCheckpoint& trained) {
-  ImageIndex index = find_test_images(source, trained);
-  PartImages images = images_of(index);
-  return test_photos(std::move(index), std::move(images), source, trained);
+  return open_index(find_test_images(source, trained), source, &trained);
 }
 
 }  // namespace lockstep

@@ -52,13 +52,10 @@ double seen_share(const SampleFormat& format);
 /// The images of each part; null: the part has none.
 using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;
 
-/// The parts of `index`, whose images are `images`.
-OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source);
-
-/// Only the test images, or the validation images if there are none, with labels of the
-/// checkpoint's classes.
-OpenedData test_photos(ImageIndex index, PartImages images, const DataSource& source,
-                       const DataOfCheckpoint& trained);
+/// The parts of `index`, whose images are `images`. With `trained` only the test images, or the
+/// validation images if there are none, with labels of the checkpoint's classes.
+OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source,
+                      const DataOfCheckpoint* trained);
 
 /// For ImageOptions::size > 0: find_images() as a data set.
 OpenedData open_photos(const DataSource& source);
