@@ -77,8 +77,8 @@ std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subjec
   metadata["filter"] = "bilinear, antialiased";
   metadata["channels"] = size.channels == 3 ? "RGB" : std::to_string(size.channels);
   if (!is_normalised(format)) return metadata;
-  metadata["mean"] = text(unit_values(format.standard.mean, size.channels));
-  metadata["std"] = text(unit_values(format.standard.deviation, size.channels));
+  metadata["mean"] = text(unit_values(format.normalisation.mean, size.channels));
+  metadata["std"] = text(unit_values(format.normalisation.deviation, size.channels));
   return metadata;
 }
 

@@ -84,6 +84,7 @@ double loader_rate(const Dataset& photos, const BenchOptions& o) {
   HostLoader loader(photos, {.seed = 1,
                              .global_batch = kBatch,
                              .workers = std::max(1, o.data.workers),
+                             .pixels = o.data.pixels,
                              .mixing = o.data.mixing});
   for (int i = 0; i < 8; ++i) loader.next();  // those that were prepared ahead
   return rate_of(o.seconds, [&] {

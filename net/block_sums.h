@@ -29,6 +29,16 @@ constexpr std::int64_t apply_blocks(std::int64_t rows, std::int64_t columns, std
   return std::clamp<std::int64_t>(lanes > 1 ? 8 * lanes / columns : rows * columns / 4096, 1, rows);
 }
 
+/// The sum of column `c` of `partial`, the sums of `blocks` blocks of rows of `columns`.
+template <class Team>
+HOST_DEVICE double sum_of_blocks(const float* partial, std::int64_t blocks, std::int64_t columns,
+                                 std::int64_t c, Team team) {
+  double sum = 0;
+  for (std::int64_t block = team.lane; block < blocks; block += team.lanes)
+    sum += partial[block * columns + c];
+  return team.sum(sum);
+}
+
 /// parts[block * kSums + n]: sum n over a block's elements. element(i, sums) adds one element.
 template <class Element>
 struct BlockSums {

@@ -85,30 +85,30 @@ Shape Chain::setup(Setup& setup, Shape in) {
     if (&part != &parts_.front()) {
       const std::size_t bytes = shape.count() * size_of(type_);
       outputs_.emplace_back(shape, training_ ? setup.save(bytes) : 0);
-      std::size_t& turn = turns_[(outputs_.size() - 1) % 2];
-      turn = std::max(turn, Arena::aligned(bytes));
+      std::size_t& half = ping_pong_bytes_[(outputs_.size() - 1) % 2];
+      half = std::max(half, Arena::aligned(bytes));
     }
     shape = part.setup(setup, shape, learns);
     learns |= part.learns();
     if (!learns) ++first_;
     scratch = std::max(scratch, part.scratch_bytes());
   }
-  setup.scratch(turns_[0] + turns_[1] + scratch);
+  setup.scratch(ping_pong_bytes_[0] + ping_pong_bytes_[1] + scratch);
   return shape;
 }
 
-View Chain::turn(const LayerCall& call, std::size_t part) const {
-  return {call.scratch + part % 2 * turns_[0], outputs_[part].first, type_};
+View Chain::ping_pong(const LayerCall& call, std::size_t part) const {
+  return {call.scratch + part % 2 * ping_pong_bytes_[0], outputs_[part].first, type_};
 }
 
 View Chain::output(const LayerCall& call, std::size_t part) const {
-  if (!training_) return turn(call, part);
+  if (!training_) return ping_pong(call, part);
   return {call.saved + outputs_[part].second, outputs_[part].first, type_};
 }
 
 LayerCall Chain::inner(const LayerCall& call) const {
   LayerCall inner = call;
-  inner.scratch += turns_[0] + turns_[1];
+  inner.scratch += ping_pong_bytes_[0] + ping_pong_bytes_[1];
   return inner;
 }
 
@@ -125,7 +125,7 @@ void Chain::backward(LayerCall& call, View x, View y, View dy, View dx) {
   const LayerCall for_parts = inner(call);
   for (std::size_t i = parts_.size(); i-- > first_;) {
     const View in = i == 0 ? x : output(call, i - 1);
-    const View gradient = i == first_ ? dx : turn(call, i - 1);
+    const View gradient = i == first_ ? dx : ping_pong(call, i - 1);
     parts_[i].backward(for_parts, in, y, dy, gradient);
     y = in;
     dy = gradient;

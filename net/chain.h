@@ -55,10 +55,11 @@ class Chain : public Layer {
   std::string implementation() const override { return "chain"; }
 
  private:
-  /// The output of any part except the last: saved for backward, or in turns.
+  /// The output of any part except the last: saved for backward, or in one of two halves of
+  /// scratch.
   View output(const LayerCall& call, std::size_t part) const;
-  /// One of two places in scratch that activations, or their gradients, use in turn.
-  View turn(const LayerCall& call, std::size_t part) const;
+  /// One of two halves of scratch, which activations, or their gradients, use alternately.
+  View ping_pong(const LayerCall& call, std::size_t part) const;
   LayerCall inner(const LayerCall& call) const;
 
   std::vector<Part> parts_;
@@ -68,8 +69,8 @@ class Chain : public Layer {
   std::vector<std::pair<Shape, std::size_t>> outputs_;
   Type type_ = Type::f32;
   bool training_ = false;
-  /// Bytes of the even and the odd turn.
-  std::size_t turns_[2] = {0, 0};
+  /// Bytes of the two halves.
+  std::size_t ping_pong_bytes_[2] = {0, 0};
 };
 
 }  // namespace lockstep

@@ -150,10 +150,8 @@ bool Checkpoint::has(const std::string& section) const {
 void Checkpoint::verify() const { reader_->verify(); }
 
 std::optional<Shape> Checkpoint::shape(const Section& section, const Parameter& parameter) const {
-  const std::vector<std::string> names = reader_->arrays();
   const std::string name = section.name + "/" + parameter.name;
-  if (std::find(names.begin(), names.end(), name) == names.end()) return {};
-  return reader_->shape(name);
+  return reader_->has(name) ? std::optional(reader_->shape(name)) : std::nullopt;
 }
 
 void Checkpoint::load(const Layout& layout, const std::vector<Section>& sections,

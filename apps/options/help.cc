@@ -17,10 +17,10 @@ constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at wh
 
 /// Examples that no default and no registry gives: "[PROGRAM ]OPTION VALUE[ OTHER OPTIONS]".
 constexpr std::string_view kExamples =
-    ", accumulate 4, alternate-flips @images, batch 64, brightness 0.2, bucket-mb 4, "
-    "check-images decode @photos, clip-norm 1, compute-ms 20 "
+    ", accumulate 4, alternate-flips @images, batch 64, bucket-mb 4, "
+    "check-images decode @photos, clip-norm 1, color-jitter 0.4,0.4,0.4,0.1, compute-ms 20 "
     "--network deep_mnist, "
-    "config runs/first/config.toml, contrast 0.2, core-gb 1.4 --hosts 4, crop-padding 4 @images, "
+    "config runs/first/config.toml, core-gb 1.4 --hosts 4, crop-padding 4 @images, "
     "cutmix 1 @images, cutout 8 @images, data photos, bench_step data data/cifar10, "
     "train_cifar data data/cifar10, train_mnist data data/mnist, "
     "train_reuters data data/reuters, dataset packed --data photos.h5, "
@@ -28,7 +28,7 @@ constexpr std::string_view kExamples =
     "train_cifar dataset cifar10_32 --data data/cifar10, train_mnist dataset digits, "
     "train_reuters dataset topics, draw ring, elements 16 --draw ring, epochs 10, explain ring, "
     "find-lr 100, gbit 25 --hosts 4, global-batch 256, group '*/biases:lr=0.1,weight-decay=0', "
-    "hosts 4, hosts-per-core 2 --hosts 4, hue 0.1, image-size 64 @photos, "
+    "hosts 4, hosts-per-core 2 --hosts 4, image-size 64 @photos, "
     "init runs/first/checkpoints/best.h5, interval 10 --follow, iters 20, label-smoothing 0.1, "
     "latency-us 5 --hosts 4, logits logits.h5, "
     "loss-scale-steps 1000 --loss-scale dynamic, lr 0.03 --lr-schedule cosine, "
@@ -37,7 +37,7 @@ constexpr std::string_view kExamples =
     "lr-smooth --lr-schedule exponential, mixup 0.2 @images, model resnet20, momentum 0.9, "
     "train_reuters model reuters_as_published, nccl-max-ctas 8, nesterov --momentum 0.9, "
     "output runs.html, patience 5 --validation 0.1, random-erase 0.25 @images, "
-    "ranks 8 --draw ring, run first, saturation 0.2, seed 2, shards 4, "
+    "ranks 8 --draw ring, run first, seed 2, shards 4, "
     "skip-damaged @photos, steps 1000, "
     "sync-bn @images, target 94, test-views @images, threads 2, trace trace.json, "
     "validation 0.1, warmup-epochs 5, weight-decay 0.0001, weights raw, workers 4 @photos, ";

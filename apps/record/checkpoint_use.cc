@@ -175,7 +175,8 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
           "constructor of its Dataset.",
           checkpoint.file);
   if (is_normalised(format))
-    format.standard = normalisation_from(checkpoint.images.normalisation, format.size.channels);
+    format.normalisation =
+        normalisation_from(checkpoint.images.normalisation, format.size.channels);
   return format;
 }
 

@@ -33,7 +33,7 @@ std::string without_checksums(const std::string& value) {
 
 std::string normalisation_of(const Dataset& data) {
   const SampleFormat& format = data.format();
-  return is_normalised(format) ? to_text(format.standard, format.size.channels) : "";
+  return is_normalised(format) ? to_text(format.normalisation, format.size.channels) : "";
 }
 
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {

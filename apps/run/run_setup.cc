@@ -16,36 +16,6 @@
 namespace lockstep {
 namespace {
 
-/// Sets the augmentation that `o` asks for besides the set's own. Throws a usage Error if the
-/// samples cannot be treated so.
-void set_augmentation(const DataOptions& o, Dataset& train) {
-  const Shape sample = train.sample_shape();
-  const bool images = sample.rank() == 4;
-  if (o.crop_padding != kOwnPadding) {
-    if (!train.crops())
-      fail_usage("--crop-padding {}: data set {} has no crops. Omit it.", o.crop_padding,
-                 o.dataset);
-    train.pad_crops(o.crop_padding);
-  }
-  if (o.alternate_flips) {
-    if (!train.crops())
-      fail_usage("--alternate-flips: data set {} has no flips. Omit it.", o.dataset);
-    train.alternate_flips(true);
-  }
-  const int cutout = o.mixing.cutout;
-  for (const auto& [name, asked] : {std::pair("cutout", cutout > 0),
-                                    {"mixup", o.mixing.mixup > 0},
-                                    {"cutmix", o.mixing.cutmix > 0},
-                                    {"random-erase", o.mixing.erase > 0}}) {
-    if (!images && asked)
-      fail_usage("--{} needs images, and data set {} has none. Omit it.", name, o.dataset);
-  }
-  if (images && cutout > std::min(sample[1], sample[2])) {
-    fail_usage("--cutout {} exceeds the images of data set {}, {}x{}. Use a smaller one.", cutout,
-               o.dataset, sample[1], sample[2]);
-  }
-}
-
 /// Throws the usage Error with the line of the file whose layer does not fit.
 void require_shapes(const ModelEntry& entry, const Dataset& data) {
   const auto device = make_cpu_device(1);
@@ -148,7 +118,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
     if (!options.model.network.empty()) require_shapes(entry, *data.train);
     if (options.reports.patience > 0 && !data.validation)
       fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");
-    set_augmentation(options.data, *data.train);
+    options.data.set_augmentation(*data.train);
   });
   expect_same(comm, "files of data", data.identity);
 }
@@ -221,6 +191,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
        .held = step.shards_at_once(),
        .workers =
            options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2),
+       .pixels = options.data.pixels,
        .mixing = options.data.mixing});
 }
 

@@ -237,8 +237,7 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
   note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
        {"--nccl-max-ctas"});
   note(o.data.images.size > 0, "--image-size",
-       {"--crop-area", "--flip", "--workers", "--brightness", "--contrast", "--saturation", "--hue",
-        "--trivial-augment"});
+       {"--crop-area", "--flip", "--workers", "--color-jitter", "--trivial-augment"});
   note(find(datasets(), o.data.dataset).resizes, "--dataset folder",
        {"--check-images", "--skip-damaged"});
   const auto idle = [&](bool used, const char* name) {

@@ -147,29 +147,6 @@ void add_ranks(const RunParts& f, const std::string& different, Lines& lines) {
                   different));
 }
 
-/// "crops up to 4 pixels beyond the edges, cutout 8, mixup 0.2"; empty: none besides the set's own.
-std::string augmentation_text(const DataOptions& o) {
-  std::vector<std::string> parts;
-  if (o.crop_padding != kOwnPadding) {
-    parts.push_back(
-        fmt::format("crops up to {} beyond the edges", counted(o.crop_padding, "pixel")));
-  }
-  if (o.alternate_flips) parts.emplace_back("alternate flips");
-  if (o.mixing.cutout > 0) parts.push_back(fmt::format("cutout {}", o.mixing.cutout));
-  if (o.mixing.erase > 0) parts.push_back(fmt::format("random erasing {:g}", o.mixing.erase));
-  if (o.mixing.mixup > 0) parts.push_back(fmt::format("mixup {:g}", o.mixing.mixup));
-  if (o.mixing.cutmix > 0) parts.push_back(fmt::format("CutMix {:g}", o.mixing.cutmix));
-  const ColourJitter& jitter = o.images.jitter;
-  for (const auto& [name, value] : {std::pair("brightness", jitter.brightness),
-                                    {"contrast", jitter.contrast},
-                                    {"saturation", jitter.saturation},
-                                    {"hue", jitter.hue}}) {
-    if (value > 0) parts.push_back(fmt::format("{} {:g}", name, value));
-  }
-  if (o.images.trivial_augment) parts.emplace_back("TrivialAugment");
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 void add_data(const RunParts& f, Lines& lines) {
   const Options& options = f.options;
   const OpenedData& sets = f.data;
@@ -180,7 +157,7 @@ void add_data(const RunParts& f, Lines& lines) {
                               "downloads the real ones",
                               data.stands_for));
   }
-  lines.add("augmented", augmentation_text(options.data));
+  lines.add("augmented", options.data.augmentation_text());
 }
 
 /// "200 steps, 0.51 epochs; evaluation every 1000 steps and at the end"

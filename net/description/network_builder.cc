@@ -125,15 +125,7 @@ NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::st
     }
     scope.used[name] = true;
     if (at == 0 && end == text->size()) return found->second;
-    std::visit(
-        [&](const auto& value) {
-          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>) {
-            result += value;
-          } else {
-            result += fmt::format("{}", value);
-          }
-        },
-        found->second);
+    std::visit([&](const auto& value) { result += fmt::format("{}", value); }, found->second);
     if (result.size() > kLongestText) {
       fail_here(fmt::format(
           "this text has more than {} bytes with its variables. Use a shorter one.", kLongestText));

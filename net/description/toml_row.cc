@@ -18,15 +18,7 @@ bool is_general(const std::string& key, bool of_block) {
 std::string shown(const NetworkValue& value) {
   if (const auto* text = std::get_if<std::string>(&value))
     return fmt::format("\"{}\"", one_line(*text));
-  return std::visit(
-      [](const auto& held) -> std::string {
-        if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::string>) {
-          return held;
-        } else {
-          return fmt::format("{}", held);
-        }
-      },
-      value);
+  return std::visit([](const auto& held) { return fmt::format("{}", held); }, value);
 }
 
 bool inside(double value, const Bounds& range) {

@@ -18,7 +18,7 @@ struct TrainedNetwork {
   Layout layout;
   std::vector<LayerSummary> layers;  ///< Model::layers()
   std::vector<float> parameters;     ///< layout.count
-  /// The samples that it was trained on. `standard` normalises images and image files.
+  /// The samples that it was trained on. `normalisation` normalises images and image files.
   SampleFormat format;
   /// Texts for readers of the file, by name.
   std::map<std::string, std::string> metadata = {};

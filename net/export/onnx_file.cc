@@ -31,12 +31,12 @@ void declare(onnx::Value& value, const char* name, int type, std::int64_t batch,
 }
 
 /// (x - mean) / deviation of each channel, for pixels from 0 to 1.
-OnnxValue normalised(OnnxGraph& graph, const OnnxValue& x, const Normalisation& standard) {
+OnnxValue normalised(OnnxGraph& graph, const OnnxValue& x, const Normalisation& normalisation) {
   const std::int64_t channels = x.shape.back();
   std::array<float, 4> mean{}, deviation{};
   for (std::size_t c = 0; c < 4; ++c) {
-    mean[c] = standard.mean[c] / 255;
-    deviation[c] = standard.deviation[c] / 255;
+    mean[c] = normalisation.mean[c] / 255;
+    deviation[c] = normalisation.deviation[c] / 255;
   }
   const auto constant = [&](const char* name, const std::array<float, 4>& values) {
     return graph.constant(name, {channels, 1, 1},
@@ -86,7 +86,7 @@ OnnxValue input_of(onnx::Graph& proto, OnnxGraph& graph, const SampleFormat& for
   input.set_doc_string("pixels from 0 to 1, which the graph normalises");
   graph.scope("preprocessing");
   if (format.kind == SampleFormat::Kind::crops) return standardised_crop(graph, image.name);
-  return normalised(graph, image, format.standard);
+  return normalised(graph, image, format.normalisation);
 }
 
 void add_network(onnx::Graph& proto, OnnxGraph& graph, const TrainedNetwork& network,

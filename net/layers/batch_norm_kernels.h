@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "net/block_sums.h"
 #include "net/layers/units.h"
 #include "src/device/each.h"
 
@@ -22,10 +23,7 @@ struct Batch {
   /// The blocks' sums of a channel, in double. They begin at `sums`.
   template <class Team>
   HOST_DEVICE double total(const float* sums, std::int64_t c, Team team) const {
-    double sum = 0;
-    for (std::int64_t block = team.lane; block < blocks; block += team.lanes)
-      sum += sums[block * channels + c];
-    return team.sum(sum);
+    return sum_of_blocks(sums, blocks, channels, c, team);
   }
   /// The sum of a channel's squares around the mean of all.
   template <class Team>
@@ -259,14 +257,8 @@ struct WriteGradients {
   float share;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    const float* const products = b.partial + b.blocks * b.channels;
-    double sum = 0, product = 0;
-    for (std::int64_t block = team.lane; block < b.blocks; block += team.lanes) {
-      sum += b.partial[block * b.channels + c];
-      product += products[block * b.channels + c];
-    }
-    sum = team.sum(sum);
-    product = team.sum(product);
+    const double sum = b.total(b.partial, c, team),
+                 product = b.total(b.partial + b.blocks * b.channels, c, team);
     if (team.lane != 0) return;
     beta[c] = static_cast<float>(sum);
     gamma[c] = static_cast<float>(product);

@@ -95,13 +95,8 @@ struct AddBlocks {
   std::int64_t blocks, columns;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    double first = 0, second = 0;
-    for (std::int64_t block = team.lane; block < blocks; block += team.lanes) {
-      first += partial[block * columns + c];
-      second += partial[(blocks + block) * columns + c];
-    }
-    first = team.sum(first);
-    second = team.sum(second);
+    const double first = sum_of_blocks(partial, blocks, columns, c, team),
+                 second = sum_of_blocks(partial + blocks * columns, blocks, columns, c, team);
     if (team.lane != 0) return;
     gamma[c] = static_cast<float>(first);
     beta[c] = static_cast<float>(second);

@@ -68,10 +68,7 @@ struct AddBlocks {
   std::int64_t blocks, channels;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    double sum = 0;
-    for (std::int64_t block = team.lane; block < blocks; block += team.lanes)
-      sum += partial[block * channels + c];
-    sum = team.sum(sum);
+    const double sum = sum_of_blocks(partial, blocks, channels, c, team);
     if (team.lane == 0) to[c] = static_cast<float>(sum);
   }
 };

@@ -27,17 +27,13 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
 }
 
 /// The purpose of a stream of numbers. The values are part of the meaning of a seed: never
-/// renumber.
+/// renumber. Those from 6 on belong to augmentations, which name their own (src/data).
 enum class Purpose : std::uint32_t {
   shuffle = 1,
   augment = 2,
   initialize = 3,
   dropout = 4,
-  generate = 5,
-  cutout = 6,
-  mixup = 7,
-  erase = 8,
-  cutmix = 9
+  generate = 5
 };
 
 /// The endless stream of numbers for one (seed, purpose, epoch, index).

@@ -1,6 +1,11 @@
 #include "src/data/data_options.h"
 
+#include <algorithm>
+
+#include "src/base/check.h"
+#include "src/base/plural.h"
 #include "src/base/table.h"
+#include "src/data/image/photo_augmentations.h"
 
 namespace lockstep {
 
@@ -19,47 +24,26 @@ void declare_image_files(OptionRows& rows, ImageOptions& images) {
 
 namespace {
 
-void declare_colours(OptionRows& rows, ImageOptions& images) {
-  rows.choice("--colours", images.colours, "HOW",
-              "Colours of image files: rgb, grey, or auto\n"
-              "auto is grey for models of one channel, otherwise rgb.",
-              kColours)
-      .shapes_weights();
-  const auto add = [&](const char* name, double& value, double most) {
-    rows.number(fmt::format("--{}", name), value, Bounds::at_least(0, most),
-                fmt::format("Largest random change of {}, with --image-size; 0: none\n"
-                            "It works as torchvision's ColorJitter.",
-                            name))
-        .shapes_weights();
-  };
-  add("brightness", images.jitter.brightness, 1);
-  add("contrast", images.jitter.contrast, 1);
-  add("saturation", images.jitter.saturation, 1);
-  add("hue", images.jitter.hue, 0.5);
-  rows.flag("--trivial-augment", images.trivial_augment,
-            "One random operation on each training image, with --image-size\n"
-            "It works as torchvision's TrivialAugmentWide.")
+/// The row of an augmentation that one number switches on.
+void declare_number(OptionRows& rows, auto& augmentation) {
+  const AugmentationOption& option = augmentation.kOption;
+  rows.number(fmt::format("--{}", option.name), augmentation.value,
+              Bounds::at_least(0, option.most), std::string(option.about))
       .shapes_weights();
 }
 
-void declare_mixing(OptionRows& rows, Mixing& mixing) {
-  rows.number("--cutout", mixing.cutout, Bounds::at_least(0, 1024),
-              "Side in pixels of the square cut from training images; 0: none")
-      .shapes_weights();
-  rows.number("--random-erase", mixing.erase, Bounds::at_least(0, 1),
-              "Probability of a random rectangle cut from a training image\n"
-              "It covers 2 to 33 % of the image, as torchvision's RandomErasing.")
-      .shapes_weights();
-  rows.number("--mixup", mixing.mixup, Bounds::at_least(0, 4),
-              "Parameter of the Beta distribution of mixup; 0: no mixup\n"
-              "Each training image and its label are mixed with another's. Their shares are "
-              "random numbers of Beta(NUMBER, NUMBER).")
-      .shapes_weights();
-  rows.number("--cutmix", mixing.cutmix, Bounds::at_least(0, 4),
-              "Parameter of the Beta distribution of CutMix; 0: no CutMix\n"
-              "A rectangle of another training image is pasted into each. The labels are mixed by "
-              "area. With --mixup too, each image gets one of the two at random.")
-      .shapes_weights();
+/// Throws the usage Error if data set `name` of samples of shape `sample` cannot be treated so.
+void check_number(const auto& augmentation, Shape sample, const std::string& name) {
+  if (augmentation.value <= 0) return;
+  const std::string_view option = augmentation.kOption.name;
+  if (sample.rank() != 4)
+    fail_usage("--{} needs images, and data set {} has none. Omit it.", option, name);
+  if constexpr (requires { augmentation.least_edge(); }) {
+    if (augmentation.least_edge() > std::min(sample[1], sample[2])) {
+      fail_usage("--{} {} exceeds the images of data set {}, {}x{}. Use a smaller one.", option,
+                 augmentation.value, name, sample[1], sample[2]);
+    }
+  }
 }
 
 }  // namespace
@@ -100,7 +84,11 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .shapes_weights()
       .common();
   declare_image_files(rows, images);
-  declare_colours(rows, images);
+  rows.choice("--colours", images.colours, "HOW",
+              "Colours of image files: rgb, grey, or auto\n"
+              "auto is grey for models of one channel, otherwise rgb.",
+              kColours)
+      .shapes_weights();
   rows.optional_number("--workers", workers, Bounds::at_least(1, 1024),
                        "Threads per rank that decode image files [half of the rank's threads]");
   const auto read_padding = [this](const std::string& text) {
@@ -119,7 +107,49 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
             "Mirroring of each training image in every second epoch\n"
             "Whether the first epoch mirrors an image is random.")
       .shapes_weights();
-  declare_mixing(rows, mixing);
+  const auto declare_one = [&](auto& augmentation) { declare_number(rows, augmentation); };
+  pixels.each(declare_one);
+  mixing.each(declare_one);
+  const auto augmentations = std::make_shared<PhotoAugmentations>();
+  augmentations->each([&](auto& augmentation) { augmentation.declare(rows); });
+  images.augmentations = augmentations;
+}
+
+void DataOptions::set_augmentation(Dataset& train) const {
+  if (crop_padding != kOwnPadding) {
+    if (!train.crops())
+      fail_usage("--crop-padding {}: data set {} has no crops. Omit it.", crop_padding, dataset);
+    train.pad_crops(crop_padding);
+  }
+  if (alternate_flips) {
+    if (!train.crops())
+      fail_usage("--alternate-flips: data set {} has no flips. Omit it.", dataset);
+    train.alternate_flips(true);
+  }
+  const auto check_one = [&](const auto& augmentation) {
+    check_number(augmentation, train.sample_shape(), dataset);
+  };
+  pixels.each(check_one);
+  mixing.each(check_one);
+}
+
+std::string DataOptions::augmentation_text() const {
+  std::vector<std::string> parts;
+  if (crop_padding != kOwnPadding) {
+    parts.push_back(fmt::format("crops up to {} beyond the edges", counted(crop_padding, "pixel")));
+  }
+  if (alternate_flips) parts.emplace_back("alternate flips");
+  const auto add = [&](const auto& augmentation) {
+    if (augmentation.value > 0)
+      parts.push_back(fmt::format("{} {:g}", augmentation.kOption.text, float(augmentation.value)));
+  };
+  pixels.each(add);
+  mixing.each(add);
+  const auto add_text = [&](const auto& augmentation) {
+    if (const std::string text = augmentation.text(); !text.empty()) parts.push_back(text);
+  };
+  if (images.augmentations) images.augmentations->each(add_text);
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace lockstep

@@ -5,6 +5,8 @@
 
 #include "src/base/option_rows.h"
 #include "src/data/dataset.h"
+#include "src/data/mixing.h"
+#include "src/data/pixel_edits.h"
 
 namespace lockstep {
 
@@ -19,6 +21,7 @@ struct DataOptions {
   std::string folder;   ///< of its files; empty: it is generated
   int crop_padding = kOwnPadding;
   bool alternate_flips = false;
+  PixelAugmentations pixels;
   Mixing mixing;
   ImageOptions images;
   double validation = 0;  ///< share of the training samples; 0: no validation set of these
@@ -30,6 +33,12 @@ struct DataOptions {
 
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);
+  /// Sets the augmentations that the data set does itself. Throws the usage Error if it cannot be
+  /// augmented as the options say.
+  void set_augmentation(Dataset& train) const;
+  /// "crops up to 4 pixels beyond the edges, cutout 8, mixup 0.2"; empty: none besides the set's
+  /// own.
+  std::string augmentation_text() const;
 };
 
 }  // namespace lockstep

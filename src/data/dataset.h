@@ -43,9 +43,9 @@ struct SampleFormat {
     words,   ///< int32, as a network sees them
   };
   Kind kind = Kind::values;
-  ImageSize size = {};          ///< of what is stored; words: {1, length, 1}
-  Normalisation standard = {};  ///< of `images`
-  bool moved = false;           ///< whether training moves and mirrors `images`
+  ImageSize size = {};               ///< of what is stored; words: {1, length, 1}
+  Normalisation normalisation = {};  ///< of `images`
+  bool moved = false;                ///< whether training moves and mirrors `images`
   /// By how many pixels a crop may lie beyond an image's edges, where it is reflected, or a whole
   /// image may be moved.
   int padding = 0;
@@ -57,16 +57,6 @@ struct SampleFormat {
   Shape shape() const;
   /// Stored bytes of one sample.
   std::size_t bytes() const;
-};
-
-/// The augmentations of images besides those of their data set (src/data/mixing.h).
-struct Mixing {
-  int cutout = 0;    ///< side of the square that is cut out of each image; 0: none
-  float mixup = 0;   ///< alpha of the distribution that two samples are mixed by; 0: not mixed
-  float cutmix = 0;  ///< the same for the area that is pasted from another sample; 0: none
-  float erase = 0;   ///< probability of a random rectangle of zeros
-
-  bool mixes() const { return mixup > 0 || cutmix > 0; }
 };
 
 /// A sample that can never be decoded, though its bytes can be read. Other samples can.
@@ -128,7 +118,7 @@ class Dataset {
   bool crops() const { return format_.kind == SampleFormat::Kind::crops || format_.moved; }
   void pad_crops(int pixels) { format_.padding = pixels; }
   void alternate_flips(bool alternate) { format_.alternate = alternate; }
-  void standardise(const Normalisation& standard) { format_.standard = standard; }
+  void standardise(const Normalisation& normalisation) { format_.normalisation = normalisation; }
   void log_damage(std::shared_ptr<DamageLog> log) { damage_ = std::move(log); }
   /// Null: read_if_whole() and read_whole() are as read().
   DamageLog* damage() const { return damage_.get(); }
@@ -138,12 +128,7 @@ class Dataset {
   std::shared_ptr<DamageLog> damage_;  ///< of all sets of a run
 };
 
-/// Bounds of random changes of colours, 0 to 1 (hue: 0 to 0.5); 0: none.
-struct ColourJitter {
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
-
-  bool any() const { return brightness > 0 || contrast > 0 || saturation > 0 || hue > 0; }
-};
+struct PhotoAugmentations;  // src/data/image/photo_augmentations.h
 
 /// How image files of any size become samples.
 struct ImageOptions {
@@ -151,8 +136,7 @@ struct ImageOptions {
   double crop_area = 0.08;          ///< smallest share of an image's area that a training crop has
   std::string flip = "horizontal";  ///< one of kFlips
   std::string colours = "auto";     ///< one of kColours; auto: rgb
-  ColourJitter jitter = {};
-  bool trivial_augment = false;
+  std::shared_ptr<const PhotoAugmentations> augmentations = {};  ///< null: none
   std::string check = "headers";  ///< of all files at start: one of kImageChecks
   bool skip_damaged = false;      ///< whether damaged files are left out instead of refused
 
@@ -184,8 +168,7 @@ struct DataSource {
   HostRanks host = {};
 };
 
-/// Names of lines of OpenedData::identity that only one of two equal data sets may have: early
-/// checkpoints have none, and packed images have another one than their folder.
+/// Names of lines of OpenedData::identity that differ between packed images and their folder.
 inline constexpr std::string_view kFileContents = "photos", kPackedContents = "packed photos";
 
 /// The training set and the sets that training does not see.

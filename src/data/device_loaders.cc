@@ -8,7 +8,6 @@
 #include "src/base/clock.h"
 #include "src/base/round_up.h"
 #include "src/data/loader.h"
-#include "src/data/mixing.h"
 #include "src/data/resident.h"
 #include "src/device/arena.h"
 
@@ -20,7 +19,7 @@ class BatchPlaces {
  public:
   BatchPlaces(Device& device, const Dataset& dataset, const LoaderSpec& spec)
       : samples_(spec.global_batch / spec.shards),
-        lists_(spec.augment && spec.mixing.mixes() ? 4 : 2),
+        lists_(spec.augment && spec.mixing.any() ? 4 : 2),
         images_{nullptr, dataset.sample_shape().with_batch(samples_), spec.type} {
     for (int shard = 0; shard < spec.own_shards; ++shard) {
       places_.push_back(arena_.reserve(images_.bytes()));
@@ -126,7 +125,7 @@ struct Drawn {
 Drawn draw(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std::int64_t size,
            const Shape& seen) {
   Drawn drawn{permutation(seed, epoch, size), {}};
-  for (std::int64_t sample = 0; mixing.mixes() && sample < size; ++sample) {
+  for (std::int64_t sample = 0; mixing.any() && sample < size; ++sample) {
     drawn.mixes.push_back(
         draw_mix(mixing, seed, epoch, static_cast<std::uint32_t>(sample), size, seen[1], seen[2]));
   }
@@ -165,7 +164,7 @@ class ResidentLoader : public Loader {
       const std::int64_t place = next_epoch_++ % kept_;
       device_.copy(stream, orders_.get() + static_cast<std::size_t>(place) * order_bytes(),
                    staging.memory.get(), order_bytes());
-      if (mixing_.mixes()) {
+      if (mixing_.any()) {
         std::byte* from = staging.memory.get() + order_bytes();
         std::memcpy(from, drawn.mixes.data(), mix_bytes());
         device_.copy(stream, mixes() + static_cast<std::size_t>(place) * mix_bytes(), from,
@@ -185,8 +184,8 @@ class ResidentLoader : public Loader {
                         .kept = kept_,
                         .augment = spec_.augment,
                         .seed = spec_.seed,
-                        .mixing = spec_.mixing,
-                        .mixes = mixing_.mixes() ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
+                        .pixels = spec_.pixels,
+                        .mixes = mixing_.any() ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
                        {batch.images, batch.labels, batch.other_labels, batch.weights});
     return batch;
   }
@@ -198,7 +197,7 @@ class ResidentLoader : public Loader {
 
  private:
   std::size_t order_bytes() const { return size_ * sizeof(std::uint32_t); }
-  std::size_t mix_bytes() const { return mixing_.mixes() ? size_ * sizeof(Mix) : 0; }
+  std::size_t mix_bytes() const { return mixing_.any() ? size_ * sizeof(Mix) : 0; }
   std::size_t epoch_bytes() const { return order_bytes() + mix_bytes(); }
   /// The mixes, which follow the orders.
   std::byte* mixes() const {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/data/mixing.h"
 #include "src/data/read_in_parallel.h"
 #include "src/data/samples.h"
 
@@ -99,7 +98,7 @@ struct HostLoader::Body {
         depth(std::max(how.depth, how.ahead * how.own_shards)),
         sample(from.sample_shape()),
         format(format_of(from)),
-        mixes(how.augment && how.mixing.mixes()) {
+        mixes(how.augment && how.mixing.any()) {
     expect(spec.global_batch > 0 && spec.shards > 0 && spec.global_batch % spec.shards == 0,
            "the number of shards must divide the global batch");
     expect(spec.first_shard >= 0 && spec.own_shards > 0 &&
@@ -109,9 +108,8 @@ struct HostLoader::Body {
            "a loader needs a position and a depth");
     expect(dataset.size() > 0 && dataset.size() <= std::numeric_limits<std::uint32_t>::max(),
            "samples are numbered with 32 bits");
-    expect((spec.mixing.cutout == 0 && spec.mixing.erase == 0 && !spec.mixing.mixes()) ||
-               sample.rank() == 4,
-           "only images are cut and mixed");
+    expect((!spec.pixels.any() && !spec.mixing.any()) || sample.rank() == 4,
+           "only images are edited and mixed");
     for (int i = 0; i < depth + spec.held; ++i) {
       slots.push_back(
           make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes(), mixes));
@@ -199,7 +197,7 @@ struct HostLoader::Body {
     label = dataset.label(read);
     if (spec.augment) {
       source.edits =
-          ImageEdits::draw(spec.mixing, spec.seed, key.epoch, key.sample, sample[1], sample[2]);
+          PixelEdits::draw(spec.pixels, spec.seed, key.epoch, key.sample, sample[1], sample[2]);
     }
     return source;
   }

@@ -2,10 +2,10 @@
 //
 // The stream is endless and belongs to the run, not to a rank: position g (0, 1, 2, ...) is sample
 // permutation(seed, epoch)[g mod size] of epoch g / size, augmented with numbers keyed by (seed,
-// epoch, sample), and cut and mixed with others the same way (src/data/mixing.h). Step t of a run
-// with global batch B consumes positions t * B .. t * B + B - 1; shard s of S is the s-th part of B
-// / S of them. No sample is dropped and no step is short, whatever B is: a batch may cross from one
-// epoch into the next.
+// epoch, sample), and edited and mixed with others the same way (src/data/pixel_edits.h, mixing.h).
+// Step t of a run with global batch B consumes positions t * B .. t * B + B - 1; shard s of S is
+// the s-th part of B / S of them. No sample is dropped and no step is short, whatever B is: a batch
+// may cross from one epoch into the next.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,8 @@
 
 #include "src/base/view.h"
 #include "src/data/dataset.h"
+#include "src/data/mixing.h"
+#include "src/data/pixel_edits.h"
 #include "src/device/device.h"
 
 namespace lockstep {
@@ -32,11 +34,12 @@ struct LoaderSpec {
   std::int64_t first_position = 0;      ///< g at which the run begins or goes on
   Type type = Type::f32;                ///< of the images
   bool augment = true;
-  int depth = 4;       ///< shard batches prepared ahead by the host
-  int ahead = 0;       ///< steps whose batches failure() may ask for
-  int held = 1;        ///< shard batches that are in use at once
-  int workers = 1;     ///< threads that read samples of one batch
-  Mixing mixing = {};  ///< of images, only with `augment`
+  int depth = 4;    ///< shard batches prepared ahead by the host
+  int ahead = 0;    ///< steps whose batches failure() may ask for
+  int held = 1;     ///< shard batches that are in use at once
+  int workers = 1;  ///< threads that read samples of one batch
+  PixelAugmentations pixels = {};  ///< of images, only with `augment`
+  Mixing mixing = {};              ///< the same
 };
 
 /// One shard's samples of one step. Valid for `held` calls of next(), its own included.

@@ -1,5 +1,7 @@
 #include "src/data/mixing.h"
 
+#include <algorithm>
+
 namespace lockstep {
 namespace {
 
@@ -40,24 +42,24 @@ Mix draw_cutmix(Random& random, std::int64_t size, float alpha, int height, int 
 
 Mix draw_mix(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample, std::int64_t size,
              float alpha) {
-  Random random(seed, Purpose::mixup, epoch, sample);
+  Random random(seed, Mixup::kStream, epoch, sample);
   Mix mix;
   mix.partner = random.below(static_cast<std::uint32_t>(size));
   mix.weight = draw_beta(random, alpha);
   return mix;
 }
 
-Mix draw_mix(const Mixing& options, std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample,
+Mix draw_mix(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample,
              std::int64_t size, std::int64_t height, std::int64_t width) {
-  if (options.cutmix > 0) {
-    Random random(seed, Purpose::cutmix, epoch, sample);
+  const float mixup = mixing.Mixup::value, cutmix = mixing.CutMix::value;
+  if (cutmix > 0) {
+    Random random(seed, CutMix::kStream, epoch, sample);
     const bool chosen = random.below(2) == 1;
-    if (chosen || options.mixup == 0) {
-      return draw_cutmix(random, size, options.cutmix, static_cast<int>(height),
-                         static_cast<int>(width));
+    if (chosen || mixup == 0) {
+      return draw_cutmix(random, size, cutmix, static_cast<int>(height), static_cast<int>(width));
     }
   }
-  return draw_mix(seed, epoch, sample, size, options.mixup);
+  return draw_mix(seed, epoch, sample, size, mixup);
 }
 
 }  // namespace lockstep

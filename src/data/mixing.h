@@ -1,121 +1,44 @@
-// Cutout, random erasing, mixup and CutMix: augmentations for images of any data set. Their random
-// numbers are keyed by (seed, epoch, sample), so they depend on no rank, shard or batch.
+// mixup and CutMix: images of any data set are mixed with others, and so are their labels. Their
+// random numbers are keyed by (seed, epoch, sample), so they depend on no rank, shard or batch.
 //
-// Sources: DeVries, Taylor, "Improved regularization of convolutional neural networks with cutout",
-// 2017; Zhong et al., "Random erasing data augmentation", AAAI 2020; Zhang, Cisse, Dauphin,
-// Lopez-Paz, "mixup: beyond empirical risk minimization", ICLR 2018; Yun et al., "CutMix", ICCV
-// 2019.
+// Sources: Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical risk minimization", ICLR
+// 2018; Yun et al., "CutMix", ICCV 2019.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "src/base/host_device.h"
 #include "src/base/random.h"
-#include "src/data/dataset.h"
+#include "src/data/augmentation.h"
 
 namespace lockstep {
 
-/// Part of an image in pixels; it may reach beyond the image. As constructed it has none.
-struct Rectangle {
-  int top = 0, left = 0, height = 0, width = 0;
-
-  constexpr bool has(int row, int column) const {
-    return row >= top && row < top + height && column >= left && column < left + width;
-  }
-  /// Writes zeros into the image at `y`, of which each lane has written every lanes-th pixel. Each
-  /// lane writes the pixels that it has written.
-  template <class T, class Team>
-  HOST_DEVICE void clear(T* y, int lines, int columns, int channels, Team team) const {
-    const int begin = std::max(left, 0), behind = std::min(left + width, columns),
-              end = std::min(top + height, lines);
-    for (int row = std::max(top, 0); row < end; ++row) {
-      const int first = row * columns + begin,
-                own = (team.lane + team.lanes - first % team.lanes) % team.lanes;
-      for (int i = first + own; i < row * columns + behind; i += team.lanes) {
-        for (int c = 0; c < channels; ++c) y[i * channels + c] = T(0.0f);
-      }
-    }
-  }
+/// mixup. The number is alpha of the distribution of the shares.
+struct Mixup {
+  static constexpr AugmentationOption kOption{
+      "mixup",
+      "Parameter of the Beta distribution of mixup; 0: no mixup\n"
+      "Each training image and its label are mixed with another's. Their shares are random numbers "
+      "of Beta(NUMBER, NUMBER).",
+      "mixup", 4};
+  static constexpr Purpose kStream{7};
+  float value = 0;
 };
 
-/// A square of zeros, the mean, in a standardised image.
-struct Cutout : Rectangle {
-  /// Around any pixel of the image: a part of the square may lie outside.
-  static constexpr Cutout draw(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample,
-                               int side, std::int64_t height, std::int64_t width) {
-    Random random(seed, Purpose::cutout, epoch, sample);
-    Cutout result;
-    result.top = static_cast<int>(random.below(static_cast<std::uint32_t>(height))) - side / 2;
-    result.left = static_cast<int>(random.below(static_cast<std::uint32_t>(width))) - side / 2;
-    result.height = result.width = side;
-    return result;
-  }
+/// CutMix. The number is alpha of the distribution of the pasted area.
+struct CutMix {
+  static constexpr AugmentationOption kOption{
+      "cutmix",
+      "Parameter of the Beta distribution of CutMix; 0: no CutMix\n"
+      "A rectangle of another training image is pasted into each. The labels are mixed by area. "
+      "With --mixup too, each image gets one of the two at random.",
+      "CutMix", 4};
+  static constexpr Purpose kStream{9};
+  float value = 0;
 };
 
-/// A random rectangle of zeros in a standardised image.
-struct Erasing : Rectangle {
-  /// With `probability`, by numbers from `random`: 2 to 33 % of the image, width over height from
-  /// 1/3.3 to 1/0.3, both as torchvision's RandomErasing.
-  static HOST_DEVICE Erasing draw(Random& random, float probability, std::int64_t height,
-                                  std::int64_t width) {
-    constexpr float kLeastLog = -1.2039728f, kMostLog = 1.1939225f;  // of 0.3 and 3.3
-    Erasing result;
-    if (random.uniform() >= probability) return result;
-    const auto edge = [](double area) { return static_cast<int>(std::sqrt(area) + 0.5); };
-    for (int attempt = 0; attempt < 10; ++attempt) {
-      const double area = static_cast<double>(height * width) * random.uniform(0.02f, 0.33f),
-                   ratio = power_of_e(random.uniform(kLeastLog, kMostLog));
-      const int tall = edge(area * ratio), wide = edge(area / ratio);
-      if (tall >= height || wide >= width) continue;
-      result.height = tall;
-      result.width = wide;
-      result.top = static_cast<int>(random.below(static_cast<std::uint32_t>(height - tall + 1)));
-      result.left = static_cast<int>(random.below(static_cast<std::uint32_t>(width - wide + 1)));
-      return result;
-    }
-    return result;
-  }
-
- private:
-  /// e^x for |x| < 2 by its series: libraries of host and device differ in the last bits.
-  static HOST_DEVICE double power_of_e(double x) {
-    double sum = 1;
-    for (int n = 20; n > 0; --n) sum = std::fma(sum, x / n, 1.0);
-    return sum;
-  }
-};
-
-/// The changes of training to the standardised values of one image. A further augmentation of
-/// values is a struct like Cutout, a member here and an option in Mixing.
-struct ImageEdits {
-  Cutout cutout;
-  Erasing erasing;
-
-  static HOST_DEVICE ImageEdits draw(const Mixing& options, std::uint64_t seed, std::uint32_t epoch,
-                                     std::uint32_t sample, std::int64_t height,
-                                     std::int64_t width) {
-    ImageEdits edits;
-    if (options.cutout > 0)
-      edits.cutout = Cutout::draw(seed, epoch, sample, options.cutout, height, width);
-    if (options.erase > 0) {
-      Random random(seed, Purpose::erase, epoch, sample);
-      edits.erasing = Erasing::draw(random, options.erase, height, width);
-    }
-    return edits;
-  }
-  /// The edited value of a pixel that has `value`.
-  HOST_DEVICE float at(int row, int column, float value) const {
-    return cutout.has(row, column) || erasing.has(row, column) ? 0.0f : value;
-  }
-  /// Edits the image at `y` as Rectangle::clear() does.
-  template <class T, class Team>
-  HOST_DEVICE void apply(T* y, int lines, int columns, int channels, Team team) const {
-    cutout.clear(y, lines, columns, channels, team);
-    erasing.clear(y, lines, columns, channels, team);
-  }
-};
+/// How the samples of a run are mixed.
+using Mixing = AugmentationList<Mixup, CutMix>;
 
 /// Rounded twice by each compiler. A plain difference could be fused with a product in `own` or
 /// `other`.
@@ -142,9 +65,9 @@ struct Mix {
 Mix draw_mix(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample, std::int64_t size,
              float alpha);
 
-/// The mix of a sample of height x width pixels by mixup or CutMix, as `options` say: by chance one
-/// of them if both are asked for. At least one is.
-Mix draw_mix(const Mixing& options, std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample,
+/// The mix of a sample of height x width pixels by mixup or CutMix: by chance one of them if both
+/// are on. At least one is.
+Mix draw_mix(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample,
              std::int64_t size, std::int64_t height, std::int64_t width);
 
 }  // namespace lockstep

@@ -16,13 +16,13 @@ constexpr const char* kKinds[] = {"values", "crops", "images", "words"};
 
 }  // namespace
 
-std::string to_text(const Normalisation& standard, std::int64_t channels) {
+std::string to_text(const Normalisation& normalisation, std::int64_t channels) {
   const auto numbers = [&](const std::array<float, 4>& values) {
     const std::vector<double> exact(values.begin(), values.begin() + channels);
     return fmt::format("{}", fmt::join(exact, ", "));
   };
-  return fmt::format(R"({{"mean": [{}], "deviation": [{}]}})", numbers(standard.mean),
-                     numbers(standard.deviation));
+  return fmt::format(R"({{"mean": [{}], "deviation": [{}]}})", numbers(normalisation.mean),
+                     numbers(normalisation.deviation));
 }
 
 Normalisation normalisation_from(const std::string& text, std::int64_t channels) {
@@ -39,17 +39,17 @@ Normalisation normalisation_from(const std::string& text, std::int64_t channels)
       std::ssize(mean) == channels && std::ssize(deviation) == channels,
       "the checkpoint was trained on images with {}, and these images have {}. Choose other data.",
       counted(std::ssize(mean), "channel"), channels);
-  Normalisation standard;
+  Normalisation normalisation;
   for (std::size_t c = 0; c < mean.size(); ++c) {
-    standard.mean[c] = static_cast<float>(mean[c]);
-    standard.deviation[c] = static_cast<float>(deviation[c]);
+    normalisation.mean[c] = static_cast<float>(mean[c]);
+    normalisation.deviation[c] = static_cast<float>(deviation[c]);
     require(
         std::abs(mean[c]) <= kLargest && deviation[c] >= kLeast && deviation[c] <= kLargest,
         "the checkpoint's normalisation of images is damaged: mean {}, deviation {}. Use another "
         "checkpoint.",
         mean[c], deviation[c]);
   }
-  return standard;
+  return normalisation;
 }
 
 std::string to_text(const SampleFormat& format) {

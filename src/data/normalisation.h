@@ -10,7 +10,7 @@ namespace lockstep {
 
 /// JSON: {"mean": [125.3, 122.9, 113.8], "deviation": [62.9, 62.1, 66.7]}, a number per channel.
 /// A network sees (pixel - mean) / deviation of pixels from 0 to 255.
-std::string to_text(const Normalisation& standard, std::int64_t channels);
+std::string to_text(const Normalisation& normalisation, std::int64_t channels);
 
 /// The same bits back. Throws Error if `text` is no such text, or is of another number of channels.
 Normalisation normalisation_from(const std::string& text, std::int64_t channels);

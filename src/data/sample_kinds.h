@@ -35,15 +35,15 @@ struct InOrder {
 };
 
 /// The random choices for a sample.
-struct Look {
+struct ViewDraw {
   Window window;
   float contrast = 1;
 };
 
 // A kind of samples gives
 //   int lines() const, columns() const, channels() const    of what a network sees
-//   Look look(Random*) const
-//   Seen see(const std::uint8_t* bytes, int plane, Pixels, const Look&, Team) const
+//   ViewDraw draw_view(Random*) const
+//   PixelReader reader(const std::uint8_t* bytes, int plane, Pixels, const ViewDraw&, Team) const
 // `Pixels` is the Window or InOrder, and a plane of `bytes` has `plane` pixels. The value that is
 // seen at place i:
 //   float operator()(int i, int channel) const
@@ -63,7 +63,7 @@ struct Crops {
   static constexpr bool planes = true;
 
   // Inlined by force: a call keeps the state of `random` in memory, which costs 3 % of a sample.
-  [[gnu::always_inline]] HOST_DEVICE Look look(Random* random) const {
+  [[gnu::always_inline]] HOST_DEVICE ViewDraw draw_view(Random* random) const {
     Augmentation how;
     if (random != nullptr) how = Augmentation::draw(*random, padding, alternate);
     return {{kImageSide, kImageSide, kCropSide, kCropSide, how.top, how.left, how.flip},
@@ -71,7 +71,7 @@ struct Crops {
   }
 
   template <class Pixels>
-  struct Seen {
+  struct PixelReader {
     const std::uint8_t* bytes;
     int plane;
     Pixels pixels;
@@ -84,13 +84,13 @@ struct Crops {
     }
   };
   template <class Pixels, class Team>
-  HOST_DEVICE Seen<Pixels> see(const std::uint8_t* bytes, int plane, const Pixels& pixels,
-                               const Look& look, Team team) const {
-    Seen<Pixels> seen{bytes, plane, pixels, {}};
+  HOST_DEVICE PixelReader<Pixels> reader(const std::uint8_t* bytes, int plane, const Pixels& pixels,
+                                         const ViewDraw& view, Team team) const {
+    PixelReader<Pixels> reader{bytes, plane, pixels, {}};
     std::int32_t sums[kImageChannels] = {}, squares[kImageChannels] = {};
     for (int i = team.lane; i < kCropSide * kCropSide; i += team.lanes) {
       for (int c = 0; c < kImageChannels; ++c) {
-        const std::int32_t x = seen.at(i, c);
+        const std::int32_t x = reader.at(i, c);
         sums[c] += x;
         squares[c] += x * x;
       }
@@ -99,8 +99,8 @@ struct Crops {
       sums[c] = team.sum(sums[c]);
       squares[c] = team.sum(squares[c]);
     }
-    seen.standardised = Standardisation::of(sums, squares, look.contrast);
-    return seen;
+    reader.standardised = Standardisation::of(sums, squares, view.contrast);
+    return reader;
   }
 };
 
@@ -123,22 +123,22 @@ struct Images {
         alternate(format.alternate),
         padding(format.padding) {
     for (std::size_t c = 0; c < 4; ++c) {
-      mean[c] = format.standard.mean[c];
-      factor[c] = 1 / format.standard.deviation[c];
+      mean[c] = format.normalisation.mean[c];
+      factor[c] = 1 / format.normalisation.deviation[c];
     }
   }
   HOST_DEVICE int lines() const { return height; }
   HOST_DEVICE int columns() const { return width; }
   HOST_DEVICE int channels() const { return kDepth > 0 ? kDepth : depth; }
 
-  HOST_DEVICE Look look(Random* random) const {
+  HOST_DEVICE ViewDraw draw_view(Random* random) const {
     Move move;
     if (moved && random != nullptr) move = Move::draw(*random, padding, alternate);
     return {{height, width, height, width, move.top, move.left, move.mirror}};
   }
 
   template <class Pixels>
-  struct Seen {
+  struct PixelReader {
     const std::uint8_t* bytes;
     int plane;
     Pixels pixels;
@@ -150,8 +150,8 @@ struct Images {
     }
   };
   template <class Pixels, class Team>
-  HOST_DEVICE Seen<Pixels> see(const std::uint8_t* bytes, int plane, const Pixels& pixels,
-                               const Look&, Team) const {
+  HOST_DEVICE PixelReader<Pixels> reader(const std::uint8_t* bytes, int plane, const Pixels& pixels,
+                                         const ViewDraw&, Team) const {
     return {bytes, plane, pixels, *this};
   }
 };
@@ -170,15 +170,16 @@ struct Values {
   HOST_DEVICE int columns() const { return width; }
   HOST_DEVICE int channels() const { return depth; }
 
-  HOST_DEVICE Look look(Random*) const { return {{height, width, height, width}}; }
+  HOST_DEVICE ViewDraw draw_view(Random*) const { return {{height, width, height, width}}; }
 
-  struct Seen {
+  struct PixelReader {
     const float* values;
     int depth;
     HOST_DEVICE float operator()(int i, int c) const { return values[i * depth + c]; }
   };
   template <class Team>
-  HOST_DEVICE Seen see(const std::uint8_t* bytes, int, InOrder, const Look&, Team) const {
+  HOST_DEVICE PixelReader reader(const std::uint8_t* bytes, int, InOrder, const ViewDraw&,
+                                 Team) const {
     return {reinterpret_cast<const float*>(bytes), depth};
   }
 };

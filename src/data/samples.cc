@@ -59,22 +59,22 @@ template <class Kind>
   }
 }
 
-template <class T, class Kind, class Seen, class Team>
-[[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Seen& seen,
-                                                            const ImageEdits& edits,
+template <class T, class Kind, class Reader, class Team>
+[[gnu::always_inline]] HOST_DEVICE inline void write_sample(const Kind& kind, const Reader& reader,
+                                                            const PixelEdits& edits,
                                                             T* __restrict y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
-    for (int c = 0; c < channels; ++c) y[i * channels + c] = T(seen(i, c));
+    for (int c = 0; c < channels; ++c) y[i * channels + c] = T(reader(i, c));
   }
   // After it is written, because both at once need more registers than a warp has on some GPUs.
   edits.apply(y, kind.lines(), columns, channels, team);
 }
 
 /// For teams that have no memory for two samples.
-template <class T, class Kind, class Seen, class Team>
-HOST_DEVICE void write_mixed(const Kind& kind, const Seen& own, const Seen& other,
-                             const ImageEdits& own_edits, const ImageEdits& other_edits,
+template <class T, class Kind, class Reader, class Team>
+HOST_DEVICE void write_mixed(const Kind& kind, const Reader& own, const Reader& other,
+                             const PixelEdits& own_edits, const PixelEdits& other_edits,
                              const Mix& mix, T* __restrict y, Team team) {
   const int columns = kind.columns(), channels = kind.channels();
   for (int i = team.lane; i < kind.lines() * columns; i += team.lanes) {
@@ -120,8 +120,8 @@ void write_here(const Kind& given, const SampleSource& source, T* y) {
   std::conditional_t<kFixed, std::array<std::uint8_t, Kind::kWindowBytes>,
                      std::unique_ptr<std::uint8_t[]>>
       memory;
-  const Look look = kind.look(source.random);
-  const Window& window = look.window;
+  const ViewDraw view = kind.draw_view(source.random);
+  const Window& window = view.window;
   const int plane = window.lines * window.columns;
   const std::uint8_t* bytes = source.bytes;
   if (!window.is_whole()) {
@@ -138,8 +138,8 @@ void write_here(const Kind& given, const SampleSource& source, T* y) {
     }
     bytes = copy;
   }
-  const auto seen = kind.see(bytes, plane, InOrder{}, look, Alone{});
-  write_sample(kind, seen, source.edits, y, Alone{});
+  const auto reader = kind.reader(bytes, plane, InOrder{}, view, Alone{});
+  write_sample(kind, reader, source.edits, y, Alone{});
 }
 
 /// Teams that make one sample together, because a batch has fewer samples than a GPU has warps.
@@ -179,15 +179,15 @@ struct MakeSample {
   float* weights;
 
   template <class Team>
-  HOST_DEVICE auto see(std::uint32_t epoch, std::uint32_t sample, Team team) const {
+  HOST_DEVICE auto reader(std::uint32_t epoch, std::uint32_t sample, Team team) const {
     Random random(request.seed, Purpose::augment, epoch, sample);
-    const Look look = kind.look(request.augment ? &random : nullptr);
-    return kind.see(stored + sample * bytes, look.window.height * look.window.width, look.window,
-                    look, team);
+    const ViewDraw view = kind.draw_view(request.augment ? &random : nullptr);
+    return kind.reader(stored + sample * bytes, view.window.height * view.window.width, view.window,
+                       view, team);
   }
-  HOST_DEVICE ImageEdits edits(std::uint32_t epoch, std::uint32_t sample) const {
+  HOST_DEVICE PixelEdits edits(std::uint32_t epoch, std::uint32_t sample) const {
     if (!request.augment) return {};
-    return ImageEdits::draw(request.mixing, request.seed, epoch, sample, kind.lines(),
+    return PixelEdits::draw(request.pixels, request.seed, epoch, sample, kind.lines(),
                             kind.columns());
   }
 
@@ -197,8 +197,8 @@ struct MakeSample {
     const auto number = static_cast<int>(index % kParts);
     const Part part{number * team.lanes + team.lane, kParts * team.lanes};
     const SampleId id = SampleId::of(request, samples.size, row);
-    const auto own = see(id.epoch, id.sample, team);
-    const ImageEdits own_edits = edits(id.epoch, id.sample);
+    const auto own = reader(id.epoch, id.sample, team);
+    const PixelEdits own_edits = edits(id.epoch, id.sample);
     if (part.lane == 0) labels[row] = samples.labels[id.sample];
     T* y = images + row * kind.lines() * kind.columns() * kind.channels();
     if constexpr (kMixed) {
@@ -207,7 +207,7 @@ struct MakeSample {
         other_labels[row] = samples.labels[mix.partner];
         weights[row] = mix.weight;
       }
-      write_mixed(kind, own, see(id.epoch, mix.partner, team), own_edits,
+      write_mixed(kind, own, reader(id.epoch, mix.partner, team), own_edits,
                   edits(id.epoch, mix.partner), mix, y, part);
     } else {
       write_sample(kind, own, own_edits, y, part);

@@ -8,6 +8,7 @@
 #include "src/base/view.h"
 #include "src/data/dataset.h"
 #include "src/data/mixing.h"
+#include "src/data/pixel_edits.h"
 #include "src/device/device.h"
 
 namespace lockstep {
@@ -16,7 +17,7 @@ namespace lockstep {
 struct SampleSource {
   const std::uint8_t* bytes = nullptr;
   Random* random = nullptr;  ///< for the augmentation; null: as evaluation sees the sample
-  ImageEdits edits = {};
+  PixelEdits edits = {};
 };
 
 /// Another sample that is mixed in.
@@ -42,7 +43,7 @@ struct BatchRequest {
   /// Whether samples are augmented, with the numbers of (seed, epoch, sample).
   bool augment = false;
   std::uint64_t seed = 0;
-  Mixing mixing = {};  ///< its augmentations of values, only with `augment`
+  PixelAugmentations pixels = {};  ///< only with `augment`
   /// By sample, those of epoch e at e mod `kept`. Null: no samples are mixed.
   const Mix* mixes = nullptr;
 };

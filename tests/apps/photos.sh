@@ -58,7 +58,7 @@ expect "training on packed images" test "$code" = 0
 expect_same_state "packed images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/packed" 24)"
 ranks 1 evaluate "$folder/packed" --data "$folder/photos.h5"
 expect "evaluate reads packed images" grep -q 'top-1 100.00 %.*12 samples' "$folder/out"
-edits=(--brightness 0.4 --hue 0.1 --trivial-augment --random-erase 0.5 --cutmix 1 --mixup 0.2)
+edits=(--color-jitter 0.4,0,0,0.1 --trivial-augment --random-erase 0.5 --cutmix 1 --mixup 0.2)
 ranks 2 "${run[@]}" "${edits[@]}" --steps 4 --checkpoint-dir "$folder/two"
 expect_line "the summary names the changes" '^augmented random.erasing.0\.5 CutMix.1 brightness.0\.4 TrivialAugment'
 ranks 1 "${run[@]}" "${edits[@]}" --steps 4 --checkpoint-dir "$folder/one"

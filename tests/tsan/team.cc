@@ -211,7 +211,7 @@ std::vector<float> batch_of(const ResidentSet& set, Shape shape, const Mix* mixe
                     {.offset = 9,
                      .augment = true,
                      .seed = 5,
-                     .mixing = {.cutout = mixes == nullptr ? 0 : 4},
+                     .pixels = {{mixes == nullptr ? 0 : 4}, {}},
                      .mixes = mixes},
                     {{images.data(), shape, type_of<T>},
                      {labels.data(), {shape[0]}, Type::i32},
@@ -231,7 +231,7 @@ TEST(Team, MakesTheSamplesOfOneThreadBitForBit) {
     mixes[i] = {static_cast<std::uint32_t>(i * 3 % 11), 0.09f * static_cast<float>(i)};
   const SampleFormat whole{.kind = SampleFormat::Kind::images,
                            .size = {5, 9, 3},
-                           .standard = {{99, 98, 97}, {50, 40, 30, 1}},
+                           .normalisation = {{99, 98, 97}, {50, 40, 30, 1}},
                            .moved = true,
                            .padding = 2};
   for (const SampleFormat& format : {kCroppedImages, kDigitFormat, whole}) {

@@ -32,9 +32,12 @@ std::unique_ptr<Device> tested_device() {
 }
 
 constexpr SampleFormat kWords{.kind = Kind::words, .size = {1, 21, 1}};
-constexpr SampleFormat whole(ImageSize size, Normalisation standard) {
-  return {
-      .kind = Kind::images, .size = size, .standard = standard, .moved = true, .padding = kMoves};
+constexpr SampleFormat whole(ImageSize size, Normalisation normalisation) {
+  return {.kind = Kind::images,
+          .size = size,
+          .normalisation = normalisation,
+          .moved = true,
+          .padding = kMoves};
 }
 constexpr SampleFormat kWhole[] = {whole({7, 5, 3, true}, {{100, 90, 80}, {50, 60, 70, 1}}),
                                    whole({6, 9, 4, false}, {{1, 2, 3, 4}, {5, 6, 7, 8}}),
@@ -168,13 +171,19 @@ TEST(DeviceLoader, MakesTheHostsBatchesOfWholeImagesAndOfWords) {
 TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
   const auto device = tested_device();
   for (const SampleFormat& format : {kCroppedImages, kDigitFormat, kWhole[0], kWhole[2]}) {
-    for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{4, 0.5f, 0.5f, 0.5f}}) {
+    struct Asked {
+      PixelAugmentations pixels;
+      Mixing mixing;
+    };
+    for (const Asked& asked :
+         {Asked{{{3}, {}}, {}}, Asked{{}, {{0.5f}, {}}}, Asked{{{4}, {0.5f}}, {{0.5f}, {0.5f}}}}) {
       Noise set(format, 41);
       set.pad_crops(7);
-      set.alternate_flips(mixing.cutout == 4);
+      set.alternate_flips(asked.pixels.Cutout::value == 4);
       for (const std::int64_t global_batch : {28, 100}) {  // two epochs, and four, in one step
         LoaderSpec spec = spec_of(global_batch, Type::f32, 30);
-        spec.mixing = mixing;
+        spec.pixels = asked.pixels;
+        spec.mixing = asked.mixing;
         EXPECT_TRUE(mentions(expect_the_hosts(*device, set, spec, 6), {"made", "device"}));
         spec.type = Type::bf16;
         spec.augment = global_batch == 28;
@@ -189,8 +198,9 @@ TEST(DeviceLoader, CopiesBatchesIfTheSetDoesNotFit) {
   const Noise set(kCroppedImages, 2000);
   const auto device = make_async_device({.most_delay_us = 3, .largest = 2000 * kImageValues - 1});
   LoaderSpec spec = spec_of(28, Type::f32, 1990);
-  for (const Mixing mixing : {Mixing{}, Mixing{4, 0.5f}}) {
-    spec.mixing = mixing;
+  for (const bool mixes : {false, true}) {
+    spec.pixels = {{mixes ? 4 : 0}, {}};
+    spec.mixing = {{mixes ? 0.5f : 0.0f}, {}};
     EXPECT_TRUE(mentions(expect_the_hosts(*device, set, spec, 6), {"host", "copied", "device"}));
   }
   const Noise fits(kCroppedImages, 1000);

@@ -42,7 +42,7 @@ class EvaluatedData : public testing::Test {
         .file = "c.h5", .dataset = dataset, .model = "m", .precision = "fp32", .weights = "raw"};
     const SampleFormat& format = pair.train->format();
     checkpoint.images = {.class_names = pair.class_names,
-                         .normalisation = to_text(format.standard, format.size.channels),
+                         .normalisation = to_text(format.normalisation, format.size.channels),
                          .format = to_text(format),
                          .identity = pair.identity,
                          .folder = data.string(),

@@ -62,7 +62,7 @@ TEST(Images, AreMirroredInTurns) {
 TEST(Images, AreMovedWithReflectionAndMirrored) {
   const SampleFormat format{.kind = SampleFormat::Kind::images,
                             .size = {12, 12, 1},
-                            .standard = {{1}, {2}},
+                            .normalisation = {{1}, {2}},
                             .moved = true,
                             .padding = 4};
   Bytes pixels;
@@ -91,8 +91,9 @@ TEST(Images, InPlanesAreTheSameImage) {
       planes{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12};
   std::vector<float> one(12), two(12);
   std::vector<Bfloat16> half(12);
-  SampleFormat format{
-      .kind = SampleFormat::Kind::images, .size = {2, 2, 3}, .standard = {{1, 2, 3}, {2, 4, 8}}};
+  SampleFormat format{.kind = SampleFormat::Kind::images,
+                      .size = {2, 2, 3},
+                      .normalisation = {{1, 2, 3}, {2, 4, 8}}};
   make_sample(format, {together.data()}, nullptr, one.data(), Type::f32);
   format.size.planes = true;
   make_sample(format, {planes.data()}, nullptr, two.data(), Type::f32);
@@ -140,7 +141,7 @@ TEST_F(ImageFolder, ClassesAreItsFoldersInOrder) {
 
 TEST_F(ImageFolder, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   const OpenedData both = open_folder({folder_.path(), 1});
-  const std::string text = to_text(both.train->format().standard, 3);
+  const std::string text = to_text(both.train->format().normalisation, 3);
   fs::remove_all(at("train"));
   const OpenedData pair = open_test_folder({folder_.path()}, {both.class_names, text});
   EXPECT_EQ(pair.train, nullptr);
@@ -171,12 +172,12 @@ TEST_F(ImageFolder, TestClassesHaveTheCheckpointsLabels) {
 }
 
 TEST(Normalisation, ComesBackBitForBit) {
-  const Normalisation standard{{125.306918f, 0, 1.0f / 3, 9}, {62.993219f, 1, 255.0f / 7, 9}};
-  const std::string text = to_text(standard, 3);
+  const Normalisation normalisation{{125.306918f, 0, 1.0f / 3, 9}, {62.993219f, 1, 255.0f / 7, 9}};
+  const std::string text = to_text(normalisation, 3);
   const Normalisation back = normalisation_from(text, 3);
   for (std::size_t c = 0; c < 3; ++c) {
-    EXPECT_EQ(back.mean[c], standard.mean[c]);
-    EXPECT_EQ(back.deviation[c], standard.deviation[c]);
+    EXPECT_EQ(back.mean[c], normalisation.mean[c]);
+    EXPECT_EQ(back.deviation[c], normalisation.deviation[c]);
   }
   EXPECT_EQ(to_text({{1.5f}, {2.0f}}, 1), R"({"mean": [1.5], "deviation": [2]})");
 }
@@ -324,7 +325,7 @@ TEST_F(ImagesInHdf5, AreRead) {
 
 TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   const OpenedData both = open();
-  const std::string text = to_text(both.train->format().standard, 1);
+  const std::string text = to_text(both.train->format().normalisation, 1);
   const auto open_test = [&] {
     return open_hdf5_test_images({folder_.path()}, {{"0", "1", "2"}, text});
   };

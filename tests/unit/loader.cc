@@ -216,8 +216,9 @@ std::vector<std::vector<float>> mixed_by(const LoaderSpec& spec, int ranks, int 
 TEST(Loader, CutsAndMixesByTheNumbersOfEachSample) {
   const Squares set;
   LoaderSpec spec = spec_of(12, 1);
-  for (const Mixing mixing : {Mixing{3, 0}, Mixing{0, 0.5f}, Mixing{3, 0.5f}}) {
-    spec.mixing = mixing;
+  for (const auto& [cutout, mixup] : {std::pair(3, 0.0f), {0, 0.5f}, {3, 0.5f}}) {
+    spec.pixels = {{cutout}, {}};
+    spec.mixing = {{mixup}, {}};
     const auto samples = mixed_by(spec, 1, 8);  // more than four epochs
     ASSERT_EQ(samples.size(), 96u);
     for (std::int64_t g = 0; g < 96; ++g) {
@@ -226,16 +227,17 @@ TEST(Loader, CutsAndMixesByTheNumbersOfEachSample) {
         std::vector<float> image(40);
         Random random(77, Purpose::augment, epoch, index);
         set.read(index, &random, image.data(), Type::f32);
-        if (mixing.cutout == 0) return image;
-        const Cutout cut = Cutout::draw(77, epoch, index, 3, 4, 5);
+        if (cutout == 0) return image;
+        Random cut_by(77, Cutout::kStream, epoch, index);
+        const Hole cut = Cutout{3}.draw(cut_by, 4, 5);
         for (int i = 0; i < 40; ++i)
           if (cut.has(i / 10, i / 2 % 5)) image[i] = 0;
         return image;
       };
       const std::uint32_t index = permutation(77, epoch, 23)[g % 23];
       std::vector<float> wanted = seen(index);
-      if (mixing.mixup > 0) {
-        const Mix mix = draw_mix(77, epoch, index, 23, mixing.mixup);
+      if (mixup > 0) {
+        const Mix mix = draw_mix(77, epoch, index, 23, mixup);
         const std::vector<float> other = seen(mix.partner);
         for (std::size_t i = 0; i < 40; ++i) wanted[i] = mixed(mix.weight, wanted[i], other[i]);
         wanted.insert(wanted.end(),
@@ -250,14 +252,17 @@ TEST(Loader, CutsAndMixesByTheNumbersOfEachSample) {
 
 TEST(Loader, MixesAreIndependentOfRanksShardsAndPosition) {
   LoaderSpec spec = spec_of(12, 4);
-  spec.mixing = {2, 0.3f};
+  spec.pixels = {{2}, {}};
+  spec.mixing = {{0.3f}, {}};
   const auto one = mixed_by(spec, 1, 6);
   EXPECT_EQ(mixed_by(spec, 2, 6), one);
   EXPECT_EQ(mixed_by(spec, 4, 6), one);
   LoaderSpec other = spec_of(12, 1);
+  other.pixels = spec.pixels;
   other.mixing = spec.mixing;
   EXPECT_EQ(mixed_by(other, 1, 6), one) << "in one shard";
   other = spec_of(24, 3);
+  other.pixels = spec.pixels;
   other.mixing = spec.mixing;
   EXPECT_EQ(mixed_by(other, 1, 3), one) << "in other batches";
   spec.first_position = 36;

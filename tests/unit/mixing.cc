@@ -6,14 +6,30 @@
 
 #include <set>
 
+#include "src/data/pixel_edits.h"
+
 namespace lockstep {
 namespace {
+
+TEST(Augmentations, HaveStreamsOfTheirOwn) {
+  std::set<Purpose> streams;
+  int count = 0;
+  const auto add = [&]<class Augmentation>(const Augmentation&) {
+    streams.insert(Augmentation::kStream);
+    EXPECT_GT(Augmentation::kStream, Purpose::generate);
+    ++count;
+  };
+  PixelAugmentations().each(add);
+  Mixing().each(add);
+  EXPECT_EQ(std::ssize(streams), count);
+}
 
 TEST(Cutout, IsASquareAroundAnyPixel) {
   constexpr int kSide = 5, kHeight = 6, kWidth = 9;
   std::set<std::pair<int, int>> centres;
   for (std::uint32_t sample = 0; sample < 2000; ++sample) {
-    const Cutout cut = Cutout::draw(1, 2, sample, kSide, kHeight, kWidth);
+    Random random(1, Cutout::kStream, 2, sample);
+    const Hole cut = Cutout{kSide}.draw(random, kHeight, kWidth);
     centres.insert({cut.top + 2, cut.left + 2});
     for (int row = -3; row < kHeight + 3; ++row)
       for (int column = -3; column < kWidth + 3; ++column)
@@ -23,15 +39,15 @@ TEST(Cutout, IsASquareAroundAnyPixel) {
   EXPECT_EQ(centres.size(), std::size_t{kHeight * kWidth});
   EXPECT_EQ(*centres.begin(), std::pair(0, 0));
   EXPECT_EQ(*centres.rbegin(), std::pair(kHeight - 1, kWidth - 1));
-  EXPECT_FALSE(Cutout{}.has(0, 0)) << "as constructed there is none";
+  EXPECT_FALSE(Hole{}.has(0, 0)) << "as constructed there is none";
 }
 
 TEST(Erasing, IsARectangleWithinTheImage) {
   int none = 0;
   double area = 0;
   for (std::uint32_t sample = 0; sample < 4000; ++sample) {
-    Random random(1, Purpose::erase, 2, sample);
-    const Erasing cut = Erasing::draw(random, 0.25f, 40, 60);
+    Random random(1, RandomErasing::kStream, 2, sample);
+    const Hole cut = RandomErasing{0.25f}.draw(random, 40, 60);
     none += cut.height == 0;
     area += cut.height * cut.width / 2400.0;
     EXPECT_TRUE(cut.top >= 0 && cut.left >= 0 && cut.top + cut.height <= 40 &&
@@ -47,7 +63,7 @@ TEST(Erasing, IsARectangleWithinTheImage) {
 }
 
 TEST(CutMix, PastesTheAreaThatItsWeightLeaves) {
-  const Mixing cutmix{.cutmix = 1}, both{.mixup = 0.4f, .cutmix = 1};
+  const Mixing cutmix{{}, {1}}, both{{0.4f}, {1}};
   double sum = 0;
   int pasted = 0;
   for (std::uint32_t sample = 0; sample < 4000; ++sample) {
@@ -61,8 +77,7 @@ TEST(CutMix, PastesTheAreaThatItsWeightLeaves) {
   }
   EXPECT_NEAR(sum / 4000, 0.69, 0.03) << "parts of rectangles lie outside";
   EXPECT_NEAR(pasted, 1950, 150) << "one of both";
-  const Mix mixup = draw_mix({.mixup = 0.4f}, 1, 2, 3, 50, 30, 40),
-            same = draw_mix(1, 2, 3, 50, 0.4f);
+  const Mix mixup = draw_mix({{0.4f}, {}}, 1, 2, 3, 50, 30, 40), same = draw_mix(1, 2, 3, 50, 0.4f);
   EXPECT_EQ(mixup.weight, same.weight);
   EXPECT_EQ(mixup.at(0, 0, 4, 8), mixed(same.weight, 4, 8));
 }

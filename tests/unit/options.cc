@@ -8,6 +8,7 @@
 
 #include "apps/run/training_program.h"
 #include "net/model.h"
+#include "src/data/image/photo_augmentations.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -229,6 +230,14 @@ TEST(Options, AnOptionCannotBeAValue) {
   for (const char* name : {"--run", "--trace", "--data", "--resume"})
     expect_refusals({{{name, "--check"}, "missing.*--check"}});
   EXPECT_EQ(parse({"--trace", "./--check"}).reports.trace, "./--check");
+}
+
+TEST(Options, ColorJitterNeedsFourBounds) {
+  EXPECT_EQ(parse({"--color-jitter=0.4,0,1,.1"}).data.images.augmentations->ColorJitter::bounds,
+            (std::array{0.4, 0.0, 1.0, 0.1}));
+  expect_refusals({{{"--color-jitter=0.4"}, "^--color-jitter: .*0.4.* four numbers"},
+                   {{"--color-jitter=1,1,1,0.6"}, "^--color-jitter: hue: 0.6 .*0.5"},
+                   {{"--color-jitter=1,x,1,0"}, "^--color-jitter: contrast: .*x"}});
 }
 
 TEST(Options, OfAnotherOptimizerAreRefused) {

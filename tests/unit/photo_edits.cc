@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "src/data/image/photo_augmentations.h"
 #include "src/data/sets/images.h"
 
 namespace lockstep {
@@ -75,8 +76,8 @@ TEST_F(PhotoEdits, FollowFromTheRandomNumbers) {
     for (const bool again : {false, true}) {
       Random random(1, Purpose::augment, 0, i);
       Image a = image, b = image;
-      jitter_colours(a, {0.4, 0.4, 0.4, 0.1}, random);
-      trivial_augment(b, random);
+      ColorJitter{{0.4, 0.4, 0.4, 0.1}}.apply(a, random);
+      TrivialAugment{true}.apply(b, random);
       EXPECT_EQ(jittered.insert(crc32c_of(a.pixels)).second, !again) << i;
       augmented.insert(crc32c_of(b.pixels));
     }
@@ -85,7 +86,7 @@ TEST_F(PhotoEdits, FollowFromTheRandomNumbers) {
   EXPECT_LE(augmented.size(), 14u * 31 * 2);
   Image same = image;
   Random random(1, Purpose::augment, 0, 0);
-  jitter_colours(same, {}, random);
+  ColorJitter().apply(same, random);
   EXPECT_EQ(same.pixels, image.pixels) << "bounds of 0 change nothing";
 }
 

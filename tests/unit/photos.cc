@@ -14,6 +14,7 @@
 #include "src/data/image/image.h"
 #include "src/data/image/names.h"
 #include "src/data/image/packed.h"
+#include "src/data/image/photo_augmentations.h"
 #include "src/data/loader.h"
 #include "src/data/normalisation.h"
 #include "src/data/sets/images.h"
@@ -59,7 +60,7 @@ std::vector<float> read(const Dataset& set, std::int64_t index, Random* random =
 
 /// Value `i` of a sample as the file has it: from 0 to 255.
 double level(const Dataset& set, const std::vector<float>& values, std::size_t i) {
-  const Normalisation& standard = set.format().standard;
+  const Normalisation& standard = set.format().normalisation;
   const std::size_t channel = i % static_cast<std::size_t>(set.sample_shape()[3]);
   return values[i] * standard.deviation[channel] + standard.mean[channel];
 }
@@ -743,15 +744,15 @@ TEST_F(Photos, OfGreyHaveOneChannel) {
     light += std::array{0.299, 0.587, 0.114}[c] * level(*rgb.validation, three, 3 * 100 + c);
   EXPECT_NEAR(level(*grey.validation, one, 100), light, 0.6);
   SampleFormat format = format_from(to_text(grey.train->format()));
-  format.standard = grey.validation->format().standard;
+  format.normalisation = grey.validation->format().normalisation;
   const std::string name = at("val/cat/a.png");
   EXPECT_EQ(read(*images_for_use({.names = {name}, .labels = {0}, .classes = 2}, format), 0), one);
 }
 
 TEST_F(Photos, AreEditedByTheNumbersOfTheSample) {
   DataSource asked = source();
-  asked.images.jitter = {0.4, 0.4, 0.4, 0.1};
-  asked.images.trivial_augment = true;
+  asked.images.augmentations =
+      std::make_shared<PhotoAugmentations>(PhotoAugmentations{{{{0.4, 0.4, 0.4, 0.1}}, {true}}});
   const OpenedData edited = open_folder(asked), plain = open();
   Random random(1, Purpose::augment, 3, 2), same = random, other = random;
   const auto values = read(*edited.train, 2, &random);
@@ -789,7 +790,7 @@ TEST_F(Photos, HaveAnIdentityOfNamesSizesAndContents) {
 TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
   const OpenedData both = open();
   const DataOfCheckpoint trained{{"ant", "dog", "cat"},
-                                 to_text(both.train->format().standard, 3),
+                                 to_text(both.train->format().normalisation, 3),
                                  to_text(both.train->format())};
   const OpenedData pair = open_test_folder(source(), trained);
   EXPECT_EQ(pair.train, nullptr);
@@ -805,7 +806,7 @@ TEST_F(Photos, OfTestsHaveTheCheckpointsClasses) {
 TEST_F(Photos, InUseAreSeenAsInEvaluation) {
   const OpenedData pair = open();
   SampleFormat format = format_from(to_text(pair.train->format()));
-  format.standard = pair.train->format().standard;
+  format.normalisation = pair.train->format().normalisation;
   const std::vector<std::string> names{at("val/cat/a.png").string()};
   const auto set = images_for_use({.names = names, .labels = {0}, .classes = 2}, format);
   EXPECT_EQ(set->sample_shape(), (Shape{1, 16, 16, 3}));

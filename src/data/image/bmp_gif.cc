@@ -79,8 +79,7 @@ Image decode_other(const EncodedImage& file, int /*least*/) {
       stbi_load_from_memory(file.bytes.data(), bytes, &width, &height, &channels, 4),
       stbi_image_free);
   if (rgba == nullptr) fail_image(file.name, stbi_failure_reason());
-  const std::int64_t pixels = std::int64_t{width} * height;
-  return {{height, width, 3}, in_front_of_white(rgba.get(), pixels)};
+  return in_front_of_white(rgba.get(), {height, width, 3});
 }
 
 }  // namespace

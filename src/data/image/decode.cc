@@ -99,16 +99,17 @@ void require_size(const EncodedImage& file, std::int64_t height, std::int64_t wi
                                     width, height, kLargestEdge, kMostPixels / 1'000'000));
 }
 
-std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels) {
-  std::vector<std::uint8_t> rgb(3 * pixels);
-  for (std::int64_t i = 0; i < pixels; ++i) {
-    const int alpha = rgba[4 * i + 3];
+Image in_front_of_white(const std::uint8_t* rgba, const ImageSize& size) {
+  Image image{{size.height, size.width, 3}, {}};
+  image.pixels.resize(image.size.count());
+  std::uint8_t* to = image.pixels.data();
+  for (std::int64_t i = 0; i < size.height * size.width; ++i, rgba += 4) {
     for (int c = 0; c < 3; ++c) {
-      const int value = rgba[4 * i + c] * alpha + 255 * (255 - alpha);
-      rgb[3 * i + c] = static_cast<std::uint8_t>((value + 127) / 255);
+      const int value = rgba[c] * rgba[3] + 255 * (255 - rgba[3]);
+      *to++ = static_cast<std::uint8_t>((value + 127) / 255);
     }
   }
-  return rgb;
+  return image;
 }
 
 ImageSize image_size(std::span<const std::uint8_t> file, const std::string& name) {

@@ -38,10 +38,10 @@ bool is_allowed(std::int64_t height, std::int64_t width);
 /// Throws DamagedImage if an edge is longer than kLargestEdge, or if the image has more than
 /// kMostPixels. Every reader calls it after the header, before it allocates pixels.
 void require_size(const EncodedImage& file, std::int64_t height, std::int64_t width);
-/// RGB of `pixels` RGBA pixels in front of white.
-std::vector<std::uint8_t> in_front_of_white(const std::uint8_t* rgba, std::int64_t pixels);
-/// Turns and mirrors an image so that its first row is its top. `orientation`: 1 to 8, of EXIF.
-Image upright(Image image, int orientation);
+/// RGBA pixels in front of white.
+Image in_front_of_white(const std::uint8_t* rgba, const ImageSize& size);
+/// Turns and mirrors an image so that its first row is its top. `exif`: its orientation, 1 to 8.
+Image upright(Image image, int exif);
 /// The bytes of a PNG file. Throws Error.
 std::vector<std::uint8_t> encode_png(const Image& image);
 

@@ -63,7 +63,7 @@ Image decode_heif(const EncodedImage& file, int /*least*/) {
   std::vector<std::uint8_t> rgba;
   for (std::int64_t y = 0; y < heif.size.height; ++y, row += stride)
     rgba.insert(rgba.end(), row, row + 4 * heif.size.width);
-  return {heif.size, in_front_of_white(rgba.data(), heif.size.height * heif.size.width)};
+  return in_front_of_white(rgba.data(), heif.size);
 }
 
 }  // namespace

@@ -1,14 +1,8 @@
 // Reading of image files: whole, or only the header and the end for a check.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 
-#include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/text.h"
 #include "src/data/image/formats.h"
@@ -20,59 +14,36 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-class OpenFile {
- public:
-  explicit OpenFile(const std::filesystem::path& path) : name_(path.string()) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 30;
-    // O_NONBLOCK: opening a pipe would wait for its writer.
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor_ < 0) refuse("cannot be opened");
-    struct stat status {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      ::close(descriptor_);
-      throw MissingImage(one_line(name_) + " is not a regular file. Move it out of the folder.");
-    }
-    size_ = status.st_size;
-    if (size_ > kMost) {
-      ::close(descriptor_);
-      fail_image(name_, "it is longer than 1 GiB");
-    }
+/// Throws MissingImage for causes that waiting does not mend, and UnreadableFile for others: such a
+/// file is not to be left out.
+InputFile open_image(const std::filesystem::path& path) {
+  try {
+    return InputFile(path);
+  } catch (const UnreadableFile& error) {
+    const std::string text = one_line(error.what());
+    for (const int lasting : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EACCES, EPERM, ENXIO})
+      if (error.cause() == lasting) throw MissingImage(text + ", or restore it.");
+    throw UnreadableFile(text, error.cause());
+  } catch (const Error&) {
+    throw MissingImage(one_line(path.string()) +
+                       " is not a regular file. Move it out of the folder.");
   }
-  ~OpenFile() { ::close(descriptor_); }
-  OpenFile& operator=(OpenFile&&) = delete;  ///< neither copied nor moved
+}
 
-  std::int64_t size() const { return size_; }
-  /// `count` bytes from `begin` on; fewer if the file is cut meanwhile, which its decoder finds.
-  Bytes read(std::int64_t begin, std::int64_t count) const {
-    Bytes bytes(count);
-    const std::int64_t got =
-        read_at(descriptor_, begin, {reinterpret_cast<char*>(bytes.data()), bytes.size()});
-    if (got < 0) refuse("cannot be read");
-    bytes.resize(got);
-    return bytes;
-  }
+/// The size of a file that may be decoded.
+std::int64_t size_of(const InputFile& file) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  if (file.size() > kMost) fail_image(file.path().string(), "it is longer than 1 GiB");
+  return static_cast<std::int64_t>(file.size());
+}
 
- private:
-  /// Names the cause, which may be for a while: then the file is not to be left out.
-  [[noreturn]] void refuse(const char* what) const {
-    const int error = errno;
-    const std::string name = one_line(name_);
-    if (error == ENOENT)
-      throw MissingImage(name + " does not exist. Correct its name, or restore it.");
-    const std::string fact = fmt::format("{} {}: {}", name, what, std::strerror(error));
-    if (error == EMFILE || error == ENFILE)
-      fail("{}. Raise the limit of open files (ulimit -n).", fact);
-    for (const int lasting : {ENOTDIR, ELOOP, ENAMETOOLONG, EACCES, EPERM, ENXIO})
-      if (error == lasting) throw MissingImage(fact + ". Restore it or its permissions.");
-    fail("{}. Check the disk or the network file system.", fact);
-  }
+Bytes read(const InputFile& file, std::int64_t begin, std::int64_t count) {
+  Bytes bytes(count);
+  file.read(begin, {reinterpret_cast<char*>(bytes.data()), bytes.size()});
+  return bytes;
+}
 
-  std::string name_;
-  int descriptor_ = -1;
-  std::int64_t size_ = 0;
-};
-
-std::string_view text_of(std::span<const std::uint8_t> bytes) {
+std::string_view as_text(std::span<const std::uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
@@ -85,7 +56,7 @@ bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t>
       value |= std::int64_t{head[at + i]} << 8 * i;
     return value;
   };
-  const std::string_view begin = text_of(head), last = text_of(end);
+  const std::string_view begin = as_text(head), last = as_text(end);
   if (begin.starts_with("\xff\xd8")) return last.ends_with("\xff\xd9");
   if (begin.starts_with("\x89PNG")) return last.ends_with("IEND\xae\x42\x60\x82");
   if (begin.starts_with("GIF")) return last.ends_with(";");
@@ -103,7 +74,7 @@ bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t>
 constexpr std::int64_t kHead = 4096, kEnd = 4096;  ///< bytes that the check reads
 
 std::uint32_t checksum_of(std::span<const std::uint8_t> head, std::span<const std::uint8_t> end) {
-  return crc32c(text_of(end), crc32c(text_of(head)));
+  return crc32c(as_text(end), crc32c(as_text(head)));
 }
 
 }  // namespace
@@ -114,8 +85,8 @@ std::uint32_t checksum_of_ends(std::span<const std::uint8_t> file) {
 }
 
 Bytes read_image_bytes(const std::filesystem::path& path) {
-  const OpenFile file(path);
-  return file.read(0, file.size());
+  const InputFile file = open_image(path);
+  return read(file, 0, size_of(file));
 }
 
 Image read_image(const std::filesystem::path& path) {
@@ -124,10 +95,10 @@ Image read_image(const std::filesystem::path& path) {
 
 std::uint32_t check_image(const std::filesystem::path& path, bool whole) {
   const std::string name = path.string();
-  const OpenFile file(path);
-  const std::int64_t size = file.size();
+  const InputFile file = open_image(path);
+  const std::int64_t size = size_of(file);
   if (!whole) {
-    const Bytes head = file.read(0, std::min(size, kHead));
+    const Bytes head = read(file, 0, std::min(size, kHead));
     bool good = true;
     try {
       image_size(head, name);
@@ -136,10 +107,10 @@ std::uint32_t check_image(const std::filesystem::path& path, bool whole) {
       good = false;
     }
     const std::int64_t end = std::max<std::int64_t>(size - kEnd, 0);
-    const Bytes last = file.read(end, size - end);
+    const Bytes last = read(file, end, size - end);
     if (good && ends_well(head, last, size)) return checksum_of(head, last);
   }
-  const Bytes all = file.read(0, size);
+  const Bytes all = read(file, 0, size);
   if (!whole && ends_well(all, all, size)) {  // its header is longer than kHead
     image_size(all, name);
   } else {

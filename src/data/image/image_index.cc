@@ -274,7 +274,7 @@ Checked check_files(const ImageIndex& index, const DataSource& source) {
 }
 
 /// "3 of 900 image files cannot be read: cat/a.jpg (it is empty), ..."
-std::string text_of(const std::vector<Damage>& damage, const ImageIndex& index) {
+std::string damage_text(const std::vector<Damage>& damage, const ImageIndex& index) {
   std::vector<std::string> names;
   for (const Damage& file : damage) {
     const std::string path = index.parts[file.part].path(file.place);
@@ -325,7 +325,7 @@ ImageIndex find(const DataSource& source, const Read& read) {
     next += part.size();
   }
   if (!damage.empty()) {
-    const std::string text = text_of(damage, index);
+    const std::string text = damage_text(damage, index);
     require(source.images.skip_damaged,
             "{}. Replace them, or pass --skip-damaged to train without them.", text);
     index.notes.push_back(text + ". They are left out.");

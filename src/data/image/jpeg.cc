@@ -1,4 +1,4 @@
-// JPEG by libjpeg-turbo, which reports errors by a call that must not return.
+// JPEG by libjpeg-turbo, which reports errors by a call that must not reorientation.
 #include <cstdio>
 // clang-format off
 #include <jpeglib.h>
@@ -62,13 +62,13 @@ int orientation_in(std::span<const std::uint8_t> marker) {
 
 /// How stored pixels become upright ones: the pixel at (y, x) of the upright image lies at (x, y)
 /// if `swap`, counted from below or from the right.
-struct Turn {
+struct Orientation {
   bool swap, from_below, from_right;
 
-  explicit Turn(int orientation)
-      : swap(orientation >= 5),
-        from_below(orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7),
-        from_right(orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8) {}
+  explicit Orientation(int exif)
+      : swap(exif >= 5),
+        from_below(exif == 3 || exif == 4 || exif == 6 || exif == 7),
+        from_right(exif == 2 || exif == 3 || exif == 7 || exif == 8) {}
 
   ImageSize size(const ImageSize& other) const {
     return swap ? ImageSize{other.width, other.height, 3} : other;
@@ -84,8 +84,8 @@ struct Turn {
     return mirrored(swap ? swapped(box) : box, of);
   }
   Box upright(const Box& box, const ImageSize& of) const {
-    const Box turned = mirrored(box, of);
-    return swap ? swapped(turned) : turned;
+    const Box placed = mirrored(box, of);
+    return swap ? swapped(placed) : placed;
   }
 };
 
@@ -112,7 +112,7 @@ struct Wanted {
 struct Decoded {
   Image image;
   bool cmyk = false, complement = false, too_large = false;
-  int orientation = 1;
+  int exif = 1;          ///< its orientation, 1 to 8
   ImageSize whole = {};  ///< of the stored image at the decoded scale
   Box region = {};       ///< that `image` is, in `whole`
 };
@@ -147,8 +147,9 @@ unsigned denominator_for(unsigned shorter, int least) {
 Box region_of(const jpeg_decompress_struct& info, const Wanted& wanted, const Decoded& decoded) {
   const ImageSize stored{info.image_height, info.image_width, 3}, &whole = decoded.whole;
   if (wanted.part == nullptr) return {0, 0, whole.height, whole.width};
-  const Turn turn(decoded.orientation);
-  const Box part = turn.stored(scaled(*wanted.part, turn.size(stored), turn.size(whole)), whole);
+  const Orientation orientation(decoded.exif);
+  const Box part = orientation.stored(
+      scaled(*wanted.part, orientation.size(stored), orientation.size(whole)), whole);
   const std::int64_t block_height = info.max_v_samp_factor * info.min_DCT_scaled_size,
                      block_width = info.max_h_samp_factor * info.min_DCT_scaled_size;
   const std::int64_t top = std::max<std::int64_t>(part.top - block_height, 0),
@@ -198,8 +199,7 @@ bool decode(const EncodedImage& file, const Wanted& wanted, JpegErrors& errors, 
   decoded.image.size = {info.image_height, info.image_width, 3};
   decoded.too_large = !is_allowed(info.image_height, info.image_width);
   for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
-    if (decoded.orientation == 1)
-      decoded.orientation = orientation_in({marker->data, marker->data_length});
+    if (decoded.exif == 1) decoded.exif = orientation_in({marker->data, marker->data_length});
   }
   if (!decoded.too_large && wanted.pixels) read_pixels(info, wanted, decoded);
   jpeg_destroy_decompress(&info);
@@ -217,12 +217,12 @@ Decoded decode(const EncodedImage& file, const Wanted& wanted) {
 
 ImageSize jpeg_size(const EncodedImage& file) {
   const Decoded decoded = decode(file, {});
-  return Turn(decoded.orientation).size(decoded.image.size);
+  return Orientation(decoded.exif).size(decoded.image.size);
 }
 
 Image decode_jpeg(const EncodedImage& file, int least) {
   Decoded decoded = decode(file, {.pixels = true, .least = least});
-  return upright(std::move(decoded.image), decoded.orientation);
+  return upright(std::move(decoded.image), decoded.exif);
 }
 
 ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge) {
@@ -233,28 +233,28 @@ ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge) {
   const int least =
       static_cast<int>(std::ceil(scale * static_cast<double>(std::min(size.height, size.width))));
   Decoded decoded = decode(file, {.pixels = true, .least = least, .part = &box});
-  const Turn turn(decoded.orientation);
-  Box part = scaled(box, size, turn.size(decoded.whole));
-  const Box region = turn.upright(decoded.region, decoded.whole);
+  const Orientation orientation(decoded.exif);
+  Box part = scaled(box, size, orientation.size(decoded.whole));
+  const Box region = orientation.upright(decoded.region, decoded.whole);
   part.top -= region.top;
   part.left -= region.left;
-  return {upright(std::move(decoded.image), decoded.orientation), part};
+  return {upright(std::move(decoded.image), decoded.exif), part};
 }
 
 }  // namespace
 
-Image upright(Image image, int orientation) {
-  if (orientation == 1) return image;
-  const Turn turn(orientation);
+Image upright(Image image, int exif) {
+  if (exif == 1) return image;
+  const Orientation orientation(exif);
   const std::int64_t height = image.size.height, width = image.size.width;
-  Image result{turn.size(image.size), {}};
+  Image result{orientation.size(image.size), {}};
   result.pixels.resize(image.pixels.size());
   std::uint8_t* to = result.pixels.data();
   for (std::int64_t y = 0; y < result.size.height; ++y) {
     for (std::int64_t x = 0; x < result.size.width; ++x, to += 3) {
-      std::int64_t row = turn.swap ? x : y, column = turn.swap ? y : x;
-      if (turn.from_below) row = height - 1 - row;
-      if (turn.from_right) column = width - 1 - column;
+      std::int64_t row = orientation.swap ? x : y, column = orientation.swap ? y : x;
+      if (orientation.from_below) row = height - 1 - row;
+      if (orientation.from_right) column = width - 1 - column;
       std::copy_n(&image.pixels[3 * (row * width + column)], 3, to);
     }
   }

@@ -247,7 +247,7 @@ std::uint64_t pack_images(const DataSource& source, const std::filesystem::path&
 
 OpenedData open_packed(const DataSource& source) {
   Opened opened = open(source);
-  return photo_sets(std::move(opened.index), std::move(opened.images), source);
+  return photo_sets(std::move(opened.index), std::move(opened.images), source, nullptr);
 }
 
 OpenedData open_test_packed(const DataSource& source, const DataOfCheckpoint& trained) {
@@ -262,7 +262,7 @@ OpenedData open_test_packed(const DataSource& source, const DataOfCheckpoint& tr
   index.notes.push_back(fmt::format("{} of {} images in {} are evaluated: its {} images",
                                     index.size(), all, source.folder.string(),
                                     kPartNames[opened.images[kTest] ? kTest : kValidation]));
-  return test_photos(std::move(index), std::move(opened.images), source, trained);
+  return photo_sets(std::move(index), std::move(opened.images), source, &trained);
 }
 
 DatasetEntry packed() {

@@ -1,5 +1,5 @@
-// Augmentations of training photos after they are resized: colour jitter and TrivialAugment. They
-// change the bytes as torchvision's functions for uint8 tensors do, to 1/255.
+// The work of ColorJitter and TrivialAugment (photo_augmentations.h). They change the bytes as
+// torchvision's functions for uint8 tensors do, to 1/255.
 //
 // Sources: torchvision 0.29, transforms.ColorJitter and TrivialAugmentWide; Mueller, Hutter,
 // "TrivialAugment: tuning-free yet state-of-the-art data augmentation", ICCV 2021.
@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "src/base/random.h"
-#include "src/data/dataset.h"
 #include "src/data/image/image.h"
 
 namespace lockstep {
@@ -23,11 +21,6 @@ inline std::uint8_t blended(std::uint8_t value, float other, float factor) {
   return to_byte(std::fma(factor, static_cast<float>(value), (1 - factor) * other));
 }
 
-/// Brightness, contrast, saturation and hue, each by a random factor within its bound and in a
-/// random order. Bounds of 0 change nothing.
-void jitter_colours(Image& image, const ColourJitter& bounds, Random& random);
-/// One random operation of TrivialAugmentWide with a random strength and sign.
-void trivial_augment(Image& image, Random& random);
 /// Operation 0 to 13, in torchvision's order, with strength `bin` of 0 to 30.
 void apply_operation(Image& image, int operation, int bin, bool negative);
 

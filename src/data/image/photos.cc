@@ -7,15 +7,15 @@
 #include "src/base/plural.h"
 #include "src/base/text.h"
 #include "src/data/image/image.h"
-#include "src/data/image/photo_edits.h"
+#include "src/data/image/photo_augmentations.h"
 #include "src/data/normalisation.h"
 
 namespace lockstep {
 namespace {
 
-class FileImages : public EncodedImages {
+class EncodedFiles : public EncodedImages {
  public:
-  explicit FileImages(LabelledFiles files) : files_(std::move(files)) {}
+  explicit EncodedFiles(LabelledFiles files) : files_(std::move(files)) {}
   std::int64_t size() const override { return files_.size(); }
   std::int32_t label(std::int64_t index) const override { return files_.labels[index]; }
   std::string name(std::int64_t index) const override { return files_.path(index); }
@@ -43,13 +43,13 @@ class FileImages : public EncodedImages {
   LabelledFiles files_;
 };
 
-class Photos : public Dataset {
+class DecodedPhotos : public Dataset {
  public:
-  Photos(std::shared_ptr<const EncodedImages> images, int classes, const ImageOptions& options,
-         const Normalisation& standard, std::string about)
+  DecodedPhotos(std::shared_ptr<const EncodedImages> images, int classes,
+                const ImageOptions& options, const Normalisation& normalisation, std::string about)
       : Dataset({.kind = SampleFormat::Kind::values,
                  .size = {options.size, options.size, options.channels()},
-                 .standard = standard,
+                 .normalisation = normalisation,
                  .files = true}),
         images_(std::move(images)),
         classes_(classes),
@@ -84,10 +84,8 @@ class Photos : public Dataset {
     Image seen{{edge, edge, 3}, std::vector<std::uint8_t>(std::int64_t{3} * edge * edge)};
     resize(part.image, part.box, edge, edge, seen.pixels.data());
     flip(seen, mirrored, inverted);
-    if (random != nullptr) {
-      if (options_.jitter.any()) jitter_colours(seen, options_.jitter, *random);
-      if (options_.trivial_augment) trivial_augment(seen, *random);
-    }
+    if (random != nullptr && options_.augmentations)
+      options_.augmentations->each([&](const auto& one) { one.apply(seen, *random); });
     dispatch(type, [&]<class T>(T*) { write(seen.pixels, static_cast<T*>(out)); });
   }
 
@@ -95,11 +93,11 @@ class Photos : public Dataset {
   /// Standardises the pixels.
   template <class T>
   void write(const std::vector<std::uint8_t>& pixels, T* out) const {
-    const Normalisation& standard = format().standard;
+    const Normalisation& normalisation = format().normalisation;
     std::array<float, 3> mean{}, factor{};
     for (std::size_t c = 0; c < 3; ++c) {
-      mean[c] = standard.mean[c];
-      factor[c] = 1 / standard.deviation[c];
+      mean[c] = normalisation.mean[c];
+      factor[c] = 1 / normalisation.deviation[c];
     }
     const std::int64_t count = format().size.height * format().size.width;
     const std::uint8_t* from = pixels.data();
@@ -130,9 +128,9 @@ class Photos : public Dataset {
 };
 
 /// Files that become the stored samples of another data set.
-class StoredFiles : public Dataset {
+class DecodedFiles : public Dataset {
  public:
-  StoredFiles(LabelledFiles files, const SampleFormat& format)
+  DecodedFiles(LabelledFiles files, const SampleFormat& format)
       : Dataset(format), files_(std::move(files)) {}
 
   std::int64_t size() const override { return std::ssize(files_.names); }
@@ -171,99 +169,85 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
           (*any)->full_check()));
 }
 
-std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
-                                 const ImageIndex& index, int classes, const DataSource& source,
-                                 const Normalisation& standard) {
-  const ImageOptions& options = source.images;
-  std::string about =
-      fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images->size(), part,
-                  classes, source.folder.string(), options.size, options.size);
-  if (index.others > 0) about += fmt::format("; {} left out", counted(index.others, "other file"));
-  return photos(std::move(images), classes, options, standard, std::move(about));
-}
-
 }  // namespace
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
-  return std::make_shared<FileImages>(std::move(files));
+  return std::make_shared<EncodedFiles>(std::move(files));
 }
 
 /// 224 of 256 pixels, as torchvision evaluates photos. Other samples are whole images.
 double seen_share(const SampleFormat& format) { return format.files ? 0.875 : 1; }
 
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format) {
-  if (!format.files) return std::make_unique<StoredFiles>(std::move(files), format);
+  if (!format.files) return std::make_unique<DecodedFiles>(std::move(files), format);
   ImageOptions options;
   options.size = static_cast<int>(format.size.height);
   options.colours = format.size.channels == 1 ? "grey" : "rgb";
   const int classes = files.classes;
-  return photos(encoded_images(std::move(files)), classes, options, format.standard, "image files");
+  return photos(encoded_images(std::move(files)), classes, options, format.normalisation,
+                "image files");
 }
 
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
-                                const ImageOptions& options, const Normalisation& standard,
+                                const ImageOptions& options, const Normalisation& normalisation,
                                 std::string about) {
-  return std::make_unique<Photos>(std::move(images), classes, options, standard, std::move(about));
+  return std::make_unique<DecodedPhotos>(std::move(images), classes, options, normalisation,
+                                         std::move(about));
 }
 
-Normalisation imagenet_standard(std::int64_t channels) {
+Normalisation imagenet_normalisation(std::int64_t channels) {
   if (channels == 1) return {{117.0f, 0, 0, 0}, {57.5f, 1, 1, 1}};
   return {{123.675f, 116.28f, 103.53f, 0}, {58.395f, 57.12f, 57.375f, 1}};
 }
 
-OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source) {
-  const int classes = static_cast<int>(index.classes.size());
-  const Normalisation standard = imagenet_standard(source.images.channels());
+OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source,
+                      const DataOfCheckpoint* trained) {
+  const ImageOptions& options = source.images;
+  const Normalisation normalisation =
+      trained ? normalisation_from(trained->normalisation, options.channels())
+              : imagenet_normalisation(options.channels());
   const auto log = damage_log(images, source);
   OpenedData sets;
   sets.identity = index.identity();
-  for (const auto& [part, set] :
-       {std::pair(kTrain, &sets.train), {kValidation, &sets.validation}, {kTest, &sets.test}}) {
-    if (!images[part]) continue;
-    *set = part_of(kPartNames[part], std::move(images[part]), index, classes, source, standard);
-    (*set)->log_damage(log);
+  sets.class_names = trained ? trained->class_names : index.classes;
+  const int classes = static_cast<int>(sets.class_names.size());
+  const auto open = [&](SetPart part) -> std::unique_ptr<Dataset> {
+    if (!images[part]) return nullptr;
+    std::string about =
+        fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images[part]->size(),
+                    kPartNames[part], classes, source.folder.string(), options.size, options.size);
+    if (index.others > 0)
+      about += fmt::format("; {} left out", counted(index.others, "other file"));
+    auto set = photos(std::move(images[part]), classes, options, normalisation, std::move(about));
+    set->log_damage(log);
+    return set;
+  };
+  if (!trained) {
+    sets.train = open(kTrain);
+    sets.validation = open(kValidation);
   }
-  sets.class_names = std::move(index.classes);
+  sets.test = open(!trained || images[kTest] ? kTest : kValidation);
   sets.notes = std::move(index.notes);
   return sets;
 }
 
 namespace {
 
-PartImages images_of(const ImageIndex& index) {
+OpenedData open_index(ImageIndex index, const DataSource& source, const DataOfCheckpoint* trained) {
   PartImages images;
   for (std::size_t part = 0; part < kParts; ++part)
     if (index.parts[part].size() > 0) images[part] = encoded_images(index.parts[part]);
-  return images;
+  return photo_sets(std::move(index), std::move(images), source, trained);
 }
 
 }  // namespace
 
 OpenedData open_photos(const DataSource& source) {
-  ImageIndex index = find_images(source);
-  PartImages images = images_of(index);
-  return photo_sets(std::move(index), std::move(images), source);
-}
-
-OpenedData test_photos(ImageIndex index, PartImages images, const DataSource& source,
-                       const DataOfCheckpoint& trained) {
-  const SetPart part = images[kTest] ? kTest : kValidation;
-  const auto log = damage_log(images, source);
-  OpenedData sets;
-  sets.identity = index.identity();
-  sets.class_names = trained.class_names;
-  sets.test = part_of(kPartNames[part], std::move(images[part]), index,
-                      static_cast<int>(trained.class_names.size()), source,
-                      normalisation_from(trained.normalisation, source.images.channels()));
-  sets.test->log_damage(log);
-  sets.notes = std::move(index.notes);
-  return sets;
+  return open_index(find_images(source), source, nullptr);
 }
 
 OpenedData open_test_photos(const DataSource& source, const DataOfCheckpoint& trained) {
-  ImageIndex index = find_test_images(source, trained);
-  PartImages images = images_of(index);
-  return test_photos(std::move(index), std::move(images), source, trained);
+  return open_index(find_test_images(source, trained), source, &trained);
 }
 
 }  // namespace lockstep

@@ -31,15 +31,15 @@ std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files);
 /// A data set of `images` whose samples are options.size x options.size x options.channels(), as of
 /// SampleFormat::Kind::values. Training draws a crop (random_box), the flips, and the changes of
 /// colours. It decodes JPEG files at a lower resolution if enough pixels are left. Evaluation sees
-/// the middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `standard`: of
-/// pixels from 0 to 255. read() throws DamagedImage if the file cannot be decoded.
+/// the middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `normalisation`:
+/// of pixels from 0 to 255. read() throws DamagedImage if the file cannot be decoded.
 std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
-                                const ImageOptions& options, const Normalisation& standard,
+                                const ImageOptions& options, const Normalisation& normalisation,
                                 std::string about);
 
 /// Mean and deviation of the images of ImageNet, as torchvision's pretrained networks expect them.
 /// One channel: those of its grey images.
-Normalisation imagenet_standard(std::int64_t channels);
+Normalisation imagenet_normalisation(std::int64_t channels);
 
 /// Files as evaluation sees the samples of a data set of this format. If the format is not of
 /// files, the largest part in the middle with the format's proportions becomes a stored sample.
@@ -52,13 +52,10 @@ double seen_share(const SampleFormat& format);
 /// The images of each part; null: the part has none.
 using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;
 
-/// The parts of `index`, whose images are `images`.
-OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source);
-
-/// Only the test images, or the validation images if there are none, with labels of the
-/// checkpoint's classes.
-OpenedData test_photos(ImageIndex index, PartImages images, const DataSource& source,
-                       const DataOfCheckpoint& trained);
+/// The parts of `index`, whose images are `images`. With `trained` only the test images, or the
+/// validation images if there are none, with labels of the checkpoint's classes.
+OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source,
+                      const DataOfCheckpoint* trained);
 
 /// For ImageOptions::size > 0: find_images() as a data set.
 OpenedData open_photos(const DataSource& source);

@@ -53,16 +53,18 @@ void add_rows(const std::uint8_t* rows, std::int64_t stride, std::span<const flo
 
 }  // namespace
 
+/// The part of this size in the middle.
+static Box centred(const ImageSize& image, std::int64_t height, std::int64_t width) {
+  return {(image.height - height) / 2, (image.width - width) / 2, height, width};
+}
+
 Box centre_box(const ImageSize& image, std::int64_t height, std::int64_t width, double share) {
   const double scale = share * std::min(static_cast<double>(image.height) / height,
                                         static_cast<double>(image.width) / width);
   const auto edge = [&](std::int64_t of, std::int64_t limit) {
     return std::clamp<std::int64_t>(std::llround(scale * static_cast<double>(of)), 1, limit);
   };
-  Box box{0, 0, edge(height, image.height), edge(width, image.width)};
-  box.top = (image.height - box.height) / 2;
-  box.left = (image.width - box.width) / 2;
-  return box;
+  return centred(image, edge(height, image.height), edge(width, image.width));
 }
 
 Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random) {
@@ -85,11 +87,8 @@ Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random) 
   Box box{0, 0, image.height, image.width};
   if (width / height < ratio) box.height = std::llround(width / ratio);
   if (width / height > ratio) box.width = std::llround(height * ratio);
-  box.height = std::clamp<std::int64_t>(box.height, 1, image.height);
-  box.width = std::clamp<std::int64_t>(box.width, 1, image.width);
-  box.top = (image.height - box.height) / 2;
-  box.left = (image.width - box.width) / 2;
-  return box;
+  return centred(image, std::clamp<std::int64_t>(box.height, 1, image.height),
+                 std::clamp<std::int64_t>(box.width, 1, image.width));
 }
 
 void flip(Image& image, bool mirrored, bool inverted) {

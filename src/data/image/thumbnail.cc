@@ -25,56 +25,52 @@ std::string base64(const std::vector<std::uint8_t>& bytes) {
   return text;
 }
 
-/// The pixels of stored bytes, or of what a network sees.
-class Pixels {
- public:
-  Pixels(const Dataset& data, std::int64_t index) : format_(data.format()), size_(format_.size) {
-    if (format_.kind != SampleFormat::Kind::values) {
-      buffer_.resize(format_.bytes());
-      const std::uint8_t* const from = data.stored(index, buffer_.data());
-      if (from != buffer_.data()) std::copy_n(from, buffer_.size(), buffer_.begin());
-      return;
-    }
-    const Shape shape = data.sample_shape();
-    size_ = {shape[1], shape[2], shape[3]};
-    std::vector<float> seen(shape.count());
-    data.read(index, nullptr, seen.data(), Type::f32);
-    // Values of files are standardised pixels; others have a range of their own.
-    const auto [low, high] = std::minmax_element(seen.begin(), seen.end());
-    const float least = *low, range = std::max(*high - *low, 1e-6f);
-    for (std::size_t i = 0; i < seen.size(); ++i) {
-      const std::size_t c = i % size_.channels;
-      const float pixel = format_.files && c < format_.standard.mean.size()
-                              ? seen[i] * format_.standard.deviation[c] + format_.standard.mean[c]
-                              : (seen[i] - least) / range * 255;
-      buffer_.push_back(static_cast<std::uint8_t>(std::clamp(std::round(pixel), 0.0f, 255.0f)));
+/// The stored bytes of a sample, or pixels that look like what a network sees.
+std::vector<std::uint8_t> bytes_of(const Dataset& data, std::int64_t index) {
+  const SampleFormat& format = data.format();
+  if (format.kind != SampleFormat::Kind::values) {
+    std::vector<std::uint8_t> bytes(format.bytes());
+    const std::uint8_t* const from = data.stored(index, bytes.data());
+    if (from != bytes.data()) std::copy_n(from, bytes.size(), bytes.begin());
+    return bytes;
+  }
+  std::vector<std::uint8_t> bytes;
+  std::vector<float> seen(data.sample_shape().count());
+  data.read(index, nullptr, seen.data(), Type::f32);
+  // Values of files are standardised pixels; others have a range of their own.
+  const auto [low, high] = std::minmax_element(seen.begin(), seen.end());
+  const float least = *low, range = std::max(*high - *low, 1e-6f);
+  const auto& [mean, deviation] = format.normalisation;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    const std::size_t c = i % data.sample_shape().back();
+    const float pixel = format.files && c < mean.size() ? seen[i] * deviation[c] + mean[c]
+                                                        : (seen[i] - least) / range * 255;
+    bytes.push_back(static_cast<std::uint8_t>(std::clamp(std::round(pixel), 0.0f, 255.0f)));
+  }
+  return bytes;
+}
+
+Image rgb_of(const Dataset& data, std::int64_t index) {
+  const std::vector<std::uint8_t> bytes = bytes_of(data, index);
+  ImageSize size = data.format().size;
+  if (const Shape shape = data.sample_shape(); data.format().kind == SampleFormat::Kind::values)
+    size = {shape[1], shape[2], shape[3]};
+  Image image{{size.height, size.width, 3}, {}};
+  const std::int64_t pixels = size.height * size.width;
+  for (std::int64_t i = 0; i < pixels; ++i) {
+    for (std::int64_t c = 0; c < 3; ++c) {
+      const std::int64_t from = size.channels >= 3 ? c : 0;  // grey: the same three times
+      image.pixels.push_back(bytes[size.planes ? from * pixels + i : i * size.channels + from]);
     }
   }
-
-  Image rgb() const {
-    Image image{{size_.height, size_.width, 3}, {}};
-    const std::int64_t pixels = size_.height * size_.width;
-    for (std::int64_t i = 0; i < pixels; ++i) {
-      for (std::int64_t c = 0; c < 3; ++c) {
-        const std::int64_t from = size_.channels >= 3 ? c : 0;  // grey: the same three times
-        image.pixels.push_back(
-            buffer_[size_.planes ? from * pixels + i : i * size_.channels + from]);
-      }
-    }
-    return image;
-  }
-
- private:
-  SampleFormat format_;
-  ImageSize size_;
-  std::vector<std::uint8_t> buffer_;
-};
+  return image;
+}
 
 }  // namespace
 
 Thumbnail thumbnail_of(const Dataset& data, std::int64_t index, std::int64_t edge) {
   if (data.sample_shape().rank() != 4 || data.format().kind == SampleFormat::Kind::words) return {};
-  Image image = Pixels(data, index).rgb();
+  Image image = rgb_of(data, index);
   const std::int64_t longer = std::max(image.size.height, image.size.width);
   if (longer > edge) {
     const auto scaled = [&](std::int64_t length) {

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/option_rows.h"
+#include "src/data/image/photo_augmentations.h"
 #include "src/data/image/photo_edits.h"
 
 namespace lockstep {
@@ -121,73 +123,56 @@ void transform(Image& image, const Affine& from) {
   }
 }
 
-enum class Operation : std::uint8_t {
-  identity,
-  shear_x,
-  shear_y,
-  translate_x,
-  translate_y,
-  rotate,
-  brightness,
-  saturation,
-  contrast,
-  sharpness,
-  posterize,
-  solarize,
-  stretch_contrast,
-  equalize,
-  count
-};
+double height_of(const Image& image) { return static_cast<double>(image.size.height); }
+double width_of(const Image& image) { return static_cast<double>(image.size.width); }
 
-void apply(Image& image, Operation operation, double strength, int bin) {
-  const double height = static_cast<double>(image.size.height),
-               width = static_cast<double>(image.size.width), angle = 135 * strength * M_PI / 180;
-  const auto factor = static_cast<float>(1 + 0.99 * strength);
-  switch (operation) {
-    case Operation::shear_x:
-      return transform(image, {.b = 0.99 * strength, .c = 0.99 * strength * height / 2});
-    case Operation::shear_y:
-      return transform(image, {.d = 0.99 * strength, .f = 0.99 * strength * width / 2});
-    case Operation::translate_x:
-      return transform(image, {.c = -std::trunc(32 * strength)});
-    case Operation::translate_y:
-      return transform(image, {.f = -std::trunc(32 * strength)});
-    case Operation::rotate:
-      return transform(image, {.a = std::cos(angle),
-                               .b = -std::sin(angle),
-                               .d = std::sin(angle),
-                               .e = std::cos(angle)});
-    case Operation::brightness:
-      return adjust_brightness(image, factor);
-    case Operation::saturation:
-      return adjust_saturation(image, factor);
-    case Operation::contrast:
-      return adjust_contrast(image, factor);
-    case Operation::sharpness:
-      return adjust_sharpness(image, factor);
-    case Operation::posterize:
-      return posterize(image, 8 - (bin + 2) / 5);
-    case Operation::solarize:
-      return solarize(image, 255 - 8.5f * static_cast<float>(bin));
-    case Operation::stretch_contrast:
-      return stretch_contrast(image);
-    case Operation::equalize:
-      return equalize(image);
-    default:
-      return;
-  }
-}
+float factor_of(double strength) { return static_cast<float>(1 + 0.99 * strength); }
+
+/// An operation changes an image by `strength`, -1 to 1: a bin over 30, and a sign.
+using Operation = void (*)(Image& image, double strength, int bin);
+
+// In torchvision's order.
+constexpr Operation kOperations[] = {
+    [](Image&, double, int) {},
+    [](Image& image, double strength, int) {
+      transform(image, {.b = 0.99 * strength, .c = 0.99 * strength * height_of(image) / 2});
+    },
+    [](Image& image, double strength, int) {
+      transform(image, {.d = 0.99 * strength, .f = 0.99 * strength * width_of(image) / 2});
+    },
+    [](Image& image, double strength, int) { transform(image, {.c = -std::trunc(32 * strength)}); },
+    [](Image& image, double strength, int) { transform(image, {.f = -std::trunc(32 * strength)}); },
+    [](Image& image, double strength, int) {
+      const double angle = 135 * strength * M_PI / 180, cosine = std::cos(angle),
+                   sine = std::sin(angle);
+      transform(image, {.a = cosine, .b = -sine, .d = sine, .e = cosine});
+    },
+    [](Image& image, double strength, int) { adjust_brightness(image, factor_of(strength)); },
+    [](Image& image, double strength, int) { adjust_saturation(image, factor_of(strength)); },
+    [](Image& image, double strength, int) { adjust_contrast(image, factor_of(strength)); },
+    [](Image& image, double strength, int) { adjust_sharpness(image, factor_of(strength)); },
+    [](Image& image, double, int bin) { posterize(image, 8 - (bin + 2) / 5); },
+    [](Image& image, double, int bin) { solarize(image, 255 - 8.5f * static_cast<float>(bin)); },
+    [](Image& image, double, int) { stretch_contrast(image); },
+    [](Image& image, double, int) { equalize(image); }};
 
 }  // namespace
 
 void apply_operation(Image& image, int operation, int bin, bool negative) {
   const double strength = double{1} * bin / (kBins - 1);
-  apply(image, static_cast<Operation>(operation), negative ? -strength : strength, bin);
+  kOperations[operation](image, negative ? -strength : strength, bin);
 }
 
-void trivial_augment(Image& image, Random& random) {
-  const auto operation =
-      static_cast<int>(random.below(static_cast<std::uint32_t>(Operation::count)));
+void TrivialAugment::declare(OptionRows& rows) {
+  rows.flag("--trivial-augment", on,
+            "One random operation on each training image, with --image-size\n"
+            "It works as torchvision's TrivialAugmentWide.")
+      .shapes_weights();
+}
+
+void TrivialAugment::apply(Image& image, Random& random) const {
+  if (!on) return;
+  const auto operation = static_cast<int>(random.below(std::size(kOperations)));
   const int bin = static_cast<int>(random.below(kBins));
   const bool negative = random.below(2) == 1;
   apply_operation(image, operation, bin, negative);

@@ -27,7 +27,7 @@ Image decode_webp(const EncodedImage& file, int /*least*/) {
   int time = 0;
   if (decoder == nullptr || WebPAnimDecoderGetNext(decoder.get(), &rgba, &time) == 0)
     fail_image(file.name, "its WebP data are damaged");
-  return {size, in_front_of_white(rgba, size.height * size.width)};
+  return in_front_of_white(rgba, size);
 }
 
 }  // namespace

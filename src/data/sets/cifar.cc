@@ -1,18 +1,19 @@
 #include "src/data/sets/cifar.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <deque>
-#include <fstream>
+#include <optional>
 #include <span>
 #include <system_error>
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/text.h"
 #include "src/data/augment.h"
 #include "src/data/sets/data_file.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -22,8 +23,8 @@ constexpr std::int64_t kRecords = 10000;
 /// With mean and deviation of the training images' channels.
 constexpr SampleFormat kWholeImages{.kind = SampleFormat::Kind::images,
                                     .size = kCroppedImages.size,
-                                    .standard = {{125.306918f, 122.950394f, 113.865383f, 0},
-                                                 {62.993219f, 62.088708f, 66.704900f, 1}},
+                                    .normalisation = {{125.306918f, 122.950394f, 113.865383f, 0},
+                                                      {62.993219f, 62.088708f, 66.704900f, 1}},
                                     .moved = true,
                                     .padding = kMoves};
 
@@ -72,16 +73,12 @@ class Cifar10 : public Dataset {
 /// One name a line; empty lines do not count.
 std::vector<std::string> read_class_names(const std::filesystem::path& path,
                                           const std::string& advice) {
-  std::error_code ignored;
-  // A pipe would wait for its writer, and a device has no end.
-  require(std::filesystem::is_regular_file(path, ignored),
-          "{} is missing or not a regular file. {}", path.string(), advice);
-  std::ifstream file(path);
-  if (!file) fail_to_open(path, errno, advice);
+  const std::optional<std::string> text = read_file(path);
+  require(text.has_value(), "{} is missing or not a regular file. {}", path.string(), advice);
   std::vector<std::string> names;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string& line : lines_of(*text)) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
-    if (!line.empty()) names.push_back(line);
+    if (!line.empty()) names.push_back(std::move(line));
   }
   require(names.size() == kClasses, "{} contains {} class names, not {}. {}", path.string(),
           names.size(), kClasses, advice);

@@ -34,7 +34,7 @@ class StoredImages : public Dataset {
 
 /// The data set of one part, "training" or "test"; `identity` gains its line.
 std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes,
-                                 const Normalisation& standard, const std::string& name,
+                                 const Normalisation& normalisation, const std::string& name,
                                  const std::string& from, std::string& identity) {
   identity += fmt::format("{} images = {}, crc32c {:08x} and {:08x}\n", part, store.labels.size(),
                           crc32c_of(store.pixels), crc32c_of(store.labels));
@@ -43,14 +43,14 @@ std::unique_ptr<Dataset> part_of(const char* part, ImageStore store, int classes
                   part, store.size.height, store.size.width, store.size.channels, classes, from);
   const SampleFormat format{.kind = SampleFormat::Kind::images,
                             .size = store.size,
-                            .standard = standard,
+                            .normalisation = normalisation,
                             .moved = true,
                             .padding = kMoves};
   return stored_images(format, std::move(store), classes, about);
 }
 
 /// Mean and deviation of each channel; a deviation is at least 1.
-Normalisation standard_of(const ImageStore& store) {
+Normalisation normalisation_of(const ImageStore& store) {
   const auto channels = static_cast<std::size_t>(store.size.channels);
   std::array<double, 4> sum{}, squares{};
   for (std::size_t i = 0; i < store.pixels.size(); ++i) {
@@ -59,13 +59,13 @@ Normalisation standard_of(const ImageStore& store) {
     squares[i % channels] += value * value;
   }
   const double count = static_cast<double>(store.pixels.size()) / static_cast<double>(channels);
-  Normalisation standard;
+  Normalisation normalisation;
   for (std::size_t c = 0; c < channels; ++c) {
     const double mean = sum[c] / count, variance = squares[c] / count - mean * mean;
-    standard.mean[c] = static_cast<float>(mean);
-    standard.deviation[c] = static_cast<float>(std::sqrt(std::max(variance, 1.0)));
+    normalisation.mean[c] = static_cast<float>(mean);
+    normalisation.deviation[c] = static_cast<float>(std::sqrt(std::max(variance, 1.0)));
   }
-  return standard;
+  return normalisation;
 }
 
 }  // namespace
@@ -79,22 +79,23 @@ OpenedData image_datasets(ImageStore train, ImageStore test, std::vector<std::st
                           const std::string& name, const std::string& from) {
   expect(train.size == test.size && !train.size.planes && train.size.channels <= 4,
          "training and test images are of one size");
-  const Normalisation standard = standard_of(train);
+  const Normalisation normalisation = normalisation_of(train);
   const int classes = static_cast<int>(class_names.size());
   OpenedData pair;
   pair.class_names = std::move(class_names);
-  pair.train = part_of("training", std::move(train), classes, standard, name, from, pair.identity);
-  pair.test = part_of("test", std::move(test), classes, standard, name, from, pair.identity);
+  pair.train =
+      part_of("training", std::move(train), classes, normalisation, name, from, pair.identity);
+  pair.test = part_of("test", std::move(test), classes, normalisation, name, from, pair.identity);
   return pair;
 }
 
 OpenedData test_images(ImageStore test, const DataOfCheckpoint& trained, const std::string& name,
                        const std::string& from) {
-  const Normalisation standard = normalisation_from(trained.normalisation, test.size.channels);
+  const Normalisation normalisation = normalisation_from(trained.normalisation, test.size.channels);
   OpenedData pair;
   pair.class_names = trained.class_names;
-  pair.test = part_of("test", std::move(test), static_cast<int>(pair.class_names.size()), standard,
-                      name, from, pair.identity);
+  pair.test = part_of("test", std::move(test), static_cast<int>(pair.class_names.size()),
+                      normalisation, name, from, pair.identity);
   return pair;
 }
 

@@ -18,7 +18,7 @@ inline constexpr int kDigitSide = 28, kDigitPixels = kDigitSide * kDigitSide;
 /// Standardised by mean and deviation of MNIST's training images. Nothing is augmented.
 inline constexpr SampleFormat kDigitFormat{.kind = SampleFormat::Kind::images,
                                            .size = {kDigitSide, kDigitSide, 1},
-                                           .standard = {{33.318421f}, {78.567490f}}};
+                                           .normalisation = {{33.318421f}, {78.567490f}}};
 
 /// `seed` is not used. The folder, or one in it as torchvision unpacks, holds the files, with a
 /// dash or a dot before "idx". `source.folder` ends with the beginning of their names, such as

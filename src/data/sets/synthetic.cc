@@ -37,40 +37,29 @@ void fill(const Frame& frame, Pixels& pixels, F value) {
   }
 }
 
-/// 1 inside the shape, which reaches about as far as u^2 + v^2 = 1, and 0 outside.
-using DrawShape = void (*)(const Frame&, Pixels&);
-void draw_disk(const Frame& frame, Pixels& mask) {
-  fill(frame, mask, [](float u, float v) { return u * u + v * v < 1.0f ? 1.0f : 0.0f; });
-}
-void draw_ring(const Frame& frame, Pixels& mask) {
-  fill(frame, mask,
-       [](float u, float v) { return std::abs(u * u + v * v - 0.8f) < 0.4f ? 1.0f : 0.0f; });
-}
-void draw_square(const Frame& frame, Pixels& mask) {
-  fill(frame, mask,
-       [](float u, float v) { return std::max(std::abs(u), std::abs(v)) < 0.85f ? 1.0f : 0.0f; });
-}
-void draw_triangle(const Frame& frame, Pixels& mask) {
-  fill(frame, mask, [](float u, float v) {
-    return std::max(v, 1.732f * std::abs(u) - v - 0.7f) < 0.6f ? 1.0f : 0.0f;
-  });
-}
-void draw_cross(const Frame& frame, Pixels& mask) {
-  fill(frame, mask, [](float u, float v) {
-    const float a = std::abs(u), b = std::abs(v);
-    return std::max(3.2f * std::min(a, b), std::max(a, b)) < 1.05f ? 1.0f : 0.0f;
-  });
+/// 1 where `inside` is true, and 0 outside.
+template <auto inside>
+void draw_shape(const Frame& frame, Pixels& mask) {
+  fill(frame, mask, [](float u, float v) { return inside(u, v) ? 1.0f : 0.0f; });
 }
 
+/// A shape reaches about as far as u^2 + v^2 = 1.
 struct ShapeEntry {
   const char* name;
-  DrawShape draw;
+  void (*draw)(const Frame& frame, Pixels& mask);
 };
-constexpr ShapeEntry kShapes[] = {{"disk", draw_disk},
-                                  {"ring", draw_ring},
-                                  {"square", draw_square},
-                                  {"triangle", draw_triangle},
-                                  {"cross", draw_cross}};
+constexpr ShapeEntry kShapes[] = {
+    {"disk", draw_shape<[](float u, float v) { return u * u + v * v < 1.0f; }>},
+    {"ring", draw_shape<[](float u, float v) { return std::abs(u * u + v * v - 0.8f) < 0.4f; }>},
+    {"square",
+     draw_shape<[](float u, float v) { return std::max(std::abs(u), std::abs(v)) < 0.85f; }>},
+    {"triangle", draw_shape<[](float u, float v) {
+       return std::max(v, 1.732f * std::abs(u) - v - 0.7f) < 0.6f;
+     }>},
+    {"cross", draw_shape<[](float u, float v) {
+       const float a = std::abs(u), b = std::abs(v);
+       return std::max(3.2f * std::min(a, b), std::max(a, b)) < 1.05f;
+     }>}};
 constexpr int kShapeCount = std::size(kShapes);
 /// Class c is shape c mod 5, plain below 5 and striped from 5 on.
 constexpr int kClasses = 2 * kShapeCount;

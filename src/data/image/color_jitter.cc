@@ -1,10 +1,17 @@
-#include "src/data/image/photo_edits.h"
-
 #include <array>
 #include <utility>
 
+#include "src/base/check.h"
+#include "src/base/option_rows.h"
+#include "src/base/text.h"
+#include "src/data/image/photo_augmentations.h"
+#include "src/data/image/photo_edits.h"
+
 namespace lockstep {
 namespace {
+
+constexpr std::array<const char*, 4> kNames{"brightness", "contrast", "saturation", "hue"};
+constexpr std::size_t kHue = 3;
 
 /// torchvision's grey, which is cut off and not rounded.
 float brightness_of(const std::uint8_t* rgb) {
@@ -63,23 +70,50 @@ void adjust_hue(Image& image, float turns) {
   }
 }
 
-void jitter_colours(Image& image, const ColourJitter& bounds, Random& random) {
+void ColorJitter::declare(OptionRows& rows) {
+  const std::string name = "--color-jitter";
+  const auto read = [this, name](const std::string& text) {
+    std::string lines = text;
+    std::replace(lines.begin(), lines.end(), ',', '\n');
+    const std::vector<std::string> numbers = lines_of(lines);
+    if (numbers.size() != bounds.size()) {
+      fail_usage("{}: \"{}\" is not four numbers. Pass {}, such as 0.4,0.4,0.4,0.1.", name, text,
+                 fmt::join(kNames, ","));
+    }
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+      bounds[i] = parse_number<double>(fmt::format("{}: {}", name, kNames[i]), numbers[i],
+                                       Bounds::at_least(0, i == kHue ? 0.5 : 1));
+    }
+  };
+  rows.add(
+          name, OptionRow::Type::word, read,
+          [this] { return fmt::format("{}", fmt::join(bounds, ",")); }, "B,C,S,H",
+          "Largest random changes of brightness, contrast, saturation, hue, with --image-size\n"
+          "Each is from 0 to 1, hue to 0.5; 0: none. It works as torchvision's ColorJitter.")
+      .shapes_weights();
+}
+
+std::string ColorJitter::text() const {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < bounds.size(); ++i)
+    if (bounds[i] > 0) parts.push_back(fmt::format("{} {:g}", kNames[i], bounds[i]));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void ColorJitter::apply(Image& image, Random& random) const {
+  if (bounds == decltype(bounds){}) return;
   std::array<int, 4> order{0, 1, 2, 3};
   for (std::uint32_t i = 4; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-  const auto factor = [&](double bound) {
-    const auto most = static_cast<float>(bound);
-    return random.uniform(std::max(0.0f, 1 - most), 1 + most);
-  };
-  const float brightness = factor(bounds.brightness), contrast = factor(bounds.contrast),
-              saturation = factor(bounds.saturation),
-              turns =
-                  random.uniform(-static_cast<float>(bounds.hue), static_cast<float>(bounds.hue));
-  for (const int which : order) {
-    if (which == 0 && bounds.brightness > 0) adjust_brightness(image, brightness);
-    if (which == 1 && bounds.contrast > 0) adjust_contrast(image, contrast);
-    if (which == 2 && bounds.saturation > 0) adjust_saturation(image, saturation);
-    if (which == 3 && bounds.hue > 0) adjust_hue(image, turns);
+  constexpr void (*kAdjust[])(Image&, float){adjust_brightness, adjust_contrast, adjust_saturation,
+                                             adjust_hue};
+  std::array<float, 4> factors{};
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    const auto most = static_cast<float>(bounds[i]);
+    factors[i] = i == kHue ? random.uniform(-most, most)
+                           : random.uniform(std::max(0.0f, 1 - most), 1 + most);
   }
+  for (const int which : order)
+    if (bounds[which] > 0) kAdjust[which](image, factors[which]);
 }
 
 }  // namespace lockstep
