@@ -42,8 +42,9 @@ DataOfCheckpoint images_of(const CheckpointMetadata& metadata) {
   for (const auto& [name, value] : named_values(text_of(metadata, "options"))) {
     if (name == "validation") images.validation = std::strtod(value.c_str(), nullptr);
     if (name == "data" && value.size() > 2) images.folder = value.substr(1, value.size() - 2);
-    if (name == "skip-damaged") images.skip_damaged = value == "true";
-    if (name == "check-images" && value.find("decode") != value.npos) images.check = "decode";
+    if (name != "check-images") continue;
+    images.skip_damaged = value.find("skip") != value.npos;
+    if (value.find("decode") != value.npos) images.check = "decode";
   }
   return images;
 }
@@ -139,11 +140,13 @@ void CheckpointChoice::declare(OptionRows& rows) {
   rows.group("Options");
   rows.text("CHECKPOINT", checkpoint, "",
             "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
-            "A folder, also that of a run, stands for its newest checkpoint.");
+            "A folder, also that of a run, stands for its newest checkpoint.")
+      .example("runs/first");
   rows.choice("--weights", weights, "NAME",
               "Weights: auto, ema or raw\n"
               "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
-              {"auto", "ema", "raw"});
+              {"auto", "ema", "raw"})
+      .example("raw");
 }
 
 void CheckpointUse::declare(OptionRows& rows) {
@@ -152,9 +155,11 @@ void CheckpointUse::declare(OptionRows& rows) {
               "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
               {"fp32", "bf16", "fp16"});
   rows.text("--device", device, "NAME", "Device (see train_cifar --list)",
-            [](const std::string& name) { find_device(name); });
+            [](const std::string& name) { find_device(name); })
+      .suggests(names_of(devices()));
   rows.optional_number("--threads", threads, Bounds::at_least(1),
-                       "Threads per rank [an equal share of the node's cores]");
+                       "Threads per rank [an equal share of the node's cores]")
+      .example("2");
 }
 
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,

@@ -75,8 +75,7 @@ std::string optimizer_text(const RunSummary& f) {
     text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", options.schedule.rate.base,
                         options.schedule.rate_batch, f.setup.plan.rate_factor);
   }
-  if (rate.schedule == "cosine" || rate.schedule == "linear")
-    text += fmt::format(" to {:g}", rate.end);
+  if (rate.has_end()) text += fmt::format(" to {:g}", rate.end);
   if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
   if (o.weight_decay > 0) {
     const bool decoupled = f.step.optimizer().decay() == Decay::decoupled;
@@ -390,7 +389,7 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   reporter.line(fmt::format("Lockstep {}", build_name()));
   for (const auto& [text, warns] : lines.lines)
     warns ? reporter.warning(text) : reporter.line(text);
-  if (options.reports.placement) print_placement(f, places, reporter);
+  if (options.reports.verbose) print_placement(f, places, reporter);
   reporter.know(facts_of(f, order, std::move(facts)));
 }
 

@@ -152,4 +152,38 @@ OptionRow& OptionRows::at(std::string_view name) {
   return *row;
 }
 
+void OptionRows::check_exclusions() {
+  for (const OptionRow& row : rows_) {
+    for (const auto& [option, what] : row.exclusions) {
+      const OptionRow& other = at(option);
+      if (!row.differs() || !other.differs()) continue;
+      if (what.empty())
+        fail_usage("{} does not work with {}. Pass one of them.", row.where(), other.where());
+      fail_usage("{} and {} both set the {}. Pass one of them.", row.where(), other.where(), what);
+    }
+  }
+}
+
+bool OptionRows::overrides_recipe(const OptionRow& row) {
+  const auto excludes = [](const OptionRow& one, const OptionRow& other) {
+    return std::any_of(one.exclusions.begin(), one.exclusions.end(),
+                       [&](const auto& exclusion) { return exclusion.option == other.name; });
+  };
+  return std::any_of(rows_.begin(), rows_.end(), [&](const OptionRow& other) {
+    return other.given() && (other.name == row.name || other.name == row.leader ||
+                             excludes(row, other) || excludes(other, row));
+  });
+}
+
+std::vector<std::string> OptionRows::idle() {
+  std::vector<std::string> notes;
+  for (const OptionRow& row : rows_) {
+    for (const auto& [with, holds] : row.conditions) {
+      const bool used = !row.differs() || (holds ? holds() : at(with).differs());
+      if (!used) notes.push_back(fmt::format("{} does nothing without {}", row.name, with));
+    }
+  }
+  return notes;
+}
+
 }  // namespace lockstep

@@ -153,14 +153,15 @@ struct ImageOptions {
   std::string colours = "auto";     ///< one of kColours; auto: rgb
   ColourJitter jitter = {};
   bool trivial_augment = false;
-  std::string check = "headers";  ///< of all files at start: one of kImageChecks
+  std::string check = "headers";  ///< of all files at start: headers or decode
   bool skip_damaged = false;      ///< whether damaged files are left out instead of refused
 
   std::int64_t channels() const { return colours == "grey" ? 1 : 3; }
+  /// The --check-images with this check that leaves damaged files out.
+  std::string check_that_skips() const { return check == "decode" ? "decode,skip" : "skip"; }
 };
 inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
 inline const std::vector<std::string> kColours{"auto", "rgb", "grey"};
-inline const std::vector<std::string> kImageChecks{"headers", "decode"};
 
 /// The ranks of a host, which open a data set together. As constructed: one alone.
 struct HostRanks {

@@ -203,11 +203,13 @@ TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
   EXPECT_EQ(scaling({"--precision", "bf16"}), "none");
   EXPECT_EQ(scaling({"--precision", "fp16"}), "65536 for 2000");
   EXPECT_EQ(scaling({"--precision", "fp16", "--loss-scale", "none"}), "none");
-  EXPECT_EQ(scaling({"--loss-scale", "dynamic", "--loss-scale-steps", "7"}), "65536 for 7");
+  EXPECT_EQ(scaling({"--loss-scale", "dynamic"}), "65536 for 2000");
+  EXPECT_EQ(scaling({"--loss-scale", "dynamic:1024:7"}), "1024 for 7");
   EXPECT_EQ(scaling({"--loss-scale=dynamic:1.5e3"}), "1500 for 2000");
   EXPECT_EQ(scaling({"--loss-scale=1024"}), "1024 fixed");
   EXPECT_EQ(scaling({"--loss-scale=1"}), "none");
-  for (const char* how : {"many", "0.5", "dynamic:", "dynamic:0", "dynamic:1e38", "inf", "-2"}) {
+  for (const char* how : {"many", "0.5", "dynamic:", "dynamic:0", "dynamic:1e38", "dynamic:2:",
+                          "dynamic:2:0", "dynamic:2:3:4", "2:3", "dynamics", "inf", "-2"}) {
     EXPECT_EQ(refusal({fmt::format("--loss-scale={}", how)}).rfind("--loss-scale: ", 0), 0u) << how;
   }
   expect_refusals({{{"--loss-scale=dynamic:4e37", "--clip-norm=1"},
@@ -217,14 +219,73 @@ TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
 
 TEST(Options, WithoutEffectAreNoted) {
   const auto notes = [](const Words& words) { return parse(words).notes; };
-  EXPECT_EQ(notes({"--loss-scale-steps=7"}),
-            Words{"--loss-scale-steps does nothing without --loss-scale dynamic"});
-  EXPECT_EQ(notes({"--loss-scale-steps=7", "--precision=fp16"}), Words{});
-  EXPECT_EQ(notes({"--nccl-max-ctas=8", "--reducer=tree"}),
-            Words{"--nccl-max-ctas does nothing without --reducer nccl"});
-  EXPECT_EQ(notes({"--nccl-max-ctas=8"}), Words{});
-  EXPECT_EQ(parse({"--nccl-max-ctas=8"}).ranks.nccl_max_ctas, 8);
-  EXPECT_NE(refusal({"--nccl-max-ctas=65"}), "");
+  EXPECT_EQ(notes({"--lr-end=0.1"}),
+            Words{"--lr-end does nothing without --lr-schedule cosine or linear"});
+  EXPECT_EQ(notes({"--lr-end=0.1", "--lr-schedule=linear"}), Words{});
+  EXPECT_EQ(notes({"--crop-area=0.5", "--target=9", "--eval-every=0"}),
+            (Words{"--crop-area does nothing without --image-size",
+                   "--target does nothing without --eval-every"}));
+  EXPECT_EQ(notes({"--crop-area=0.5", "--image-size=8", "--target=9", "--eval-every=epoch"}),
+            Words{});
+  EXPECT_EQ(notes({"--check-images=skip"}),
+            Words{"--check-images does nothing without --dataset folder"});
+  EXPECT_EQ(notes({"--no-run", "--resume=never", "--keep=1"}),
+            (Words{"--keep does nothing without --checkpoint-dir",
+                   "--resume does nothing without --checkpoint-dir"}));
+}
+
+TEST(Options, ForDebuggingAreVariables) {
+  EXPECT_EQ(parse({}).ranks.nccl_max_ctas, 0);
+  EXPECT_FALSE(parse({}).device.no_graph);
+  ::setenv("LOCKSTEP_NCCL_MAX_CTAS", "8", 1);
+  ::setenv("LOCKSTEP_GRAPH", "off", 1);
+  EXPECT_EQ(parse({}).ranks.nccl_max_ctas, 8);
+  EXPECT_TRUE(parse({}).device.no_graph);
+  ::setenv("LOCKSTEP_GRAPH", "0", 1);
+  expect_refusals({{{}, "^LOCKSTEP_GRAPH is \"0\"\\. .*off"}});
+  ::setenv("LOCKSTEP_NCCL_MAX_CTAS", "65", 1);
+  expect_refusals({{{}, "^LOCKSTEP_NCCL_MAX_CTAS: 65 .*64"}});
+  ::unsetenv("LOCKSTEP_NCCL_MAX_CTAS");
+  ::unsetenv("LOCKSTEP_GRAPH");
+}
+
+TEST(Options, AScheduleHasItsNumbers) {
+  const auto rate = [](const std::string& text) {
+    return parse({"--lr-schedule", text}).schedule.rate;
+  };
+  const RateOptions by_default = parse({}).schedule.rate;
+  EXPECT_EQ(by_default.text(), "exponential:0.1@350");
+  EXPECT_EQ(rate("exponential").text(), by_default.text());
+  EXPECT_EQ(rate("cosine").text(), "cosine");
+  const RateOptions half = rate("exponential:.5@1e1");
+  EXPECT_EQ(half.text(), "exponential:0.5@10");
+  EXPECT_EQ(half.decay, 0.5);
+  EXPECT_EQ(half.decay_epochs, 10);
+  EXPECT_FALSE(half.smooth);
+  EXPECT_TRUE(rate("exponential:0.5@10:smooth").smooth);
+  EXPECT_EQ(rate("exponential:0.5@10:smooth").text(), "exponential:0.5@10:smooth");
+  for (const char* text : {"exponential:", "exponential:1", "exponential:1@", "exponential:0@1",
+                           "exponential:1@2@3", "exponential:1@2:", "exponential:1@2:steps",
+                           "exponential:1@2:smooth:smooth", "exponential:a@2"}) {
+    expect_refusals({{{"--lr-schedule", text}, "^--lr-schedule: .*exponential:0.1@350"}});
+  }
+  expect_refusals({{{"--lr-schedule", "cosine:1"}, "\"cosine:1\": did you mean \"cosine\""}});
+}
+
+TEST(Options, ChecksOfImagesAreCombined) {
+  const auto images = [](const std::string& how) {
+    return parse({"--check-images", how}).data.images;
+  };
+  EXPECT_EQ(images("skip").check, "headers");
+  EXPECT_TRUE(images("skip").skip_damaged);
+  EXPECT_EQ(images("decode,skip").check, "decode");
+  EXPECT_TRUE(images("decode,skip").skip_damaged);
+  EXPECT_FALSE(images("decode").skip_damaged);
+  EXPECT_FALSE(images("headers").skip_damaged);
+  for (const char* how : {"headers", "decode", "skip", "decode,skip"})
+    EXPECT_TRUE(mentions(parse({"--check-images", how}).text,
+                         {fmt::format("\ncheck-images=\"{}\"\n", how)}));
+  expect_refusals({{{"--check-images", "skip,decode"}, "^--check-images: .*decode,skip"}});
 }
 
 TEST(Options, AnOptionCannotBeAValue) {
@@ -261,8 +322,7 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
 }
 
 TEST(Options, OfTheUserOverrideAProgramsRecipe) {
-  const Program photos{.name = "p",
-                       .recipe = {{"epoch-lines", "true"}, {"eval-every", "0"}, {"batch", "3"}}};
+  const Program photos{.name = "p", .recipe = {{"eval-every", "epoch"}, {"batch", "3"}}};
   EXPECT_TRUE(parse({}, photos).reports.epoch_lines);
   EXPECT_EQ(parse({}, photos).reports.eval_every, 0);
   EXPECT_FALSE(parse({"--eval-every", "5"}, photos).reports.epoch_lines);
@@ -338,9 +398,8 @@ TEST(Options, AnInvalidGroupIsRefused) {
 
 TEST(Options, AreDeclaredAsShapingTheWeightsOrNot) {
   const auto shaping = parse({}).shaping;
-  for (const char* name :
-       {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema", "lr", "lr-schedule",
-        "lr-smooth", "warmup-epochs", "group", "lr-scale-batch"}) {
+  for (const char* name : {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema",
+                           "lr", "lr-schedule", "warmup-epochs", "group", "lr-scale-batch"}) {
     EXPECT_TRUE(shaping.contains(name)) << name;
   }
   // Those of the last kind are compared by what they come to (apps/step/run_plan.cc).

@@ -540,7 +540,8 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
   wide.replace(16, 8, std::string("\0\0\x75\x30\0\0\x75\x30", 8));  // 30,000 x 30,000 pixels
   put(at("val/dog/wide.png"), wide);
   const std::string error = refusal(asked);
-  for (const char* part : {"4 of 12", "0.png", "x?.jpg", "cut.png", "wide.png", "--skip-damaged"})
+  for (const char* part :
+       {"4 of 12", "0.png", "x?.jpg", "cut.png", "wide.png", "--check-images skip"})
     EXPECT_THAT(error, HasSubstr(part));
   // Each of two ranks checks its half, and both see the same.
   asked.images.skip_damaged = true;
@@ -635,7 +636,7 @@ TEST_F(Photos, DamagedAfterTheStartAreSkippedOrNameTheCure) {
       const OpenedData refused = open();
       for (const Dataset* set : {refused.train.get(), refused.validation.get()}) {
         EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*set, 5); }),
-                             {name, "--skip-damaged", "--check-images decode"}));
+                             {name, "--check-images skip", "--check-images decode"}));
       }
       asked.images.skip_damaged = true;
       const OpenedData pair = open();

@@ -327,7 +327,8 @@ ImageIndex find(const DataSource& source, const Read& read) {
   if (!damage.empty()) {
     const std::string text = text_of(damage, index);
     require(source.images.skip_damaged,
-            "{}. Replace them, or pass --skip-damaged to train without them.", text);
+            "{}. Replace them, or pass --check-images {} to train without them.", text,
+            source.images.check_that_skips());
     index.notes.push_back(text + ". They are left out.");
     remove(damage, index);
   }

@@ -167,8 +167,8 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
   return std::make_shared<DamageLog>(
       source.images.skip_damaged,
       fmt::format(
-          "Pass --skip-damaged to go on without it. New runs find such files at start by {}.",
-          (*any)->full_check()));
+          "Pass --check-images {} to go on without it. New runs find such files at start by {}.",
+          source.images.check_that_skips(), (*any)->full_check()));
 }
 
 std::unique_ptr<Dataset> part_of(const char* part, std::shared_ptr<const EncodedImages> images,
