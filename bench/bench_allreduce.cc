@@ -24,7 +24,6 @@ struct BenchOptions {
   std::uint64_t least = 4, most = 64 << 20;
   int factor = 4;
   TimingOptions timing;
-  std::string type = "fp32";
   bool json = false;
   std::string draw, explain;
   int drawn_ranks = 4;
@@ -75,8 +74,7 @@ void declare(OptionRows& rows, BenchOptions& o) {
       .example("20");
   rows.number("--warmup", o.timing.warmup, Bounds::at_least(0, kMostIterations),
               "Iterations before each measurement, or -w");
-  rows.choice("--type", o.type, "TYPE", "Type of the numbers in messages: fp32, bf16 or fp16",
-              {"fp32", "bf16", "fp16"});
+  rows.type("--type", o.timing.type, "Type of the numbers in messages: fp32, bf16 or fp16");
   rows.flag("--check", o.timing.check, "Comparison of all elements of one sum");
   rows.flag("--json", o.json, "One JSON object per measurement instead of a table");
   rows.group("Instead of measurements");
@@ -116,7 +114,6 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (!read_command_line(rows, program, argc, words.data(), text)) return false;
   text = drawing(rows, o);
   if (!text.empty()) return false;
-  o.timing.type = type_called(o.type);
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", size_text(o.most),
                size_text(o.least));
@@ -177,7 +174,7 @@ int run(const World& world, const BenchOptions& o) {
   const AllreduceBound bound(comm);
   if (table) {
     fmt::print("{} on {}, sums of {}; times of the slowest rank; bound: {}\n{}\n",
-               counted(comm.size(), "rank"), counted(bound.hosts(), "host"), o.type,
+               counted(comm.size(), "rank"), counted(bound.hosts(), "host"), name_of(o.timing.type),
                bound.describe(), table_heading());
   }
   std::vector<AllreduceRow> rows;

@@ -26,17 +26,8 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
     rows.flag("--as-published", as_published,
               fmt::format("Published example with its mistake (--model {})", published));
   }
-  const std::vector<std::string> types = {"fp32", "bf16", "fp16"};
-  const auto read_precision = [this,
-                               check = one_of("--precision", types)](const std::string& type) {
-    check(type);
-    precision = type_called(type);
-  };
-  rows.add(
-          "--precision", OptionRow::Type::word, read_precision,
-          [this] { return name_of(precision); }, "TYPE",
-          "Type of activations: fp32, bf16, or fp16 on GPUs\nWeights and sums stay fp32.")
-      .suggests(types)
+  rows.type("--precision", precision,
+            "Type of activations: fp32, bf16, or fp16 on GPUs\nWeights and sums stay fp32.")
       .shapes_weights()
       .common()
       .also_called({"amp bf16", "bf16 bf16", "dtype", "fp16 bf16"});

@@ -85,15 +85,13 @@ OptionRow& declare_option(OptionRows& rows, const OptimizerOption& option, float
 }  // namespace
 
 void UpdateOptions::declare(OptionRows& rows) {
-  rows.group("Optimizer");
+  rows.group("Optimizer", /*shapes_weights=*/true);
   rows.entry("--optimizer", name, "Optimizer (see --list)", optimizers())
-      .shapes_weights()
       .common()
       .also_called({"opt"});
   rows.number("--weight-decay", weight_decay, Bounds::at_least(0),
               "Weight decay of all weights, added to the model's own\n"
               "It is an L2 term of the loss, except that adamw and lamb decouple it.")
-      .shapes_weights()
       .common()
       .example("0.0001")
       .also_called({"wd"});
@@ -105,12 +103,10 @@ void UpdateOptions::declare(OptionRows& rows) {
           "freezes them after so many epochs, and their schedule ends there too. Pass the option "
           "again for more groups. The first match counts.",
           parse_group)
-      .shapes_weights()
       .follows("--optimizer")
       .example("'*/biases:lr=0.1,weight-decay=0'");
   rows.number("--clip-norm", clip_norm, Bounds::at_least(0),
               "Largest norm of all gradients together; 0: no clipping")
-      .shapes_weights()
       .example("1")
       .also_called({"clip-grad-norm", "gradient-clip-val", "max-grad-norm"});
   rows.text("--loss-scale", loss_scale, "HOW",
@@ -121,15 +117,12 @@ void UpdateOptions::declare(OptionRows& rows) {
             [](const std::string& how) {
               if (how != "auto") parse_loss_scale(how);
             })
-      .suggests({"auto", "none", "dynamic"})
-      .shapes_weights();
+      .suggests({"auto", "none", "dynamic"});
   rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
               "Label smoothing: probability spread evenly over all classes")
-      .shapes_weights()
       .example("0.1");
   rows.number("--ema", ema, Bounds::at_least(0, 1),
               "Decay of the weights' moving average for evaluation; 0: none")
-      .shapes_weights()
       .also_called({"ema-decay", "model-ema-decay"});
   declare_own(rows);
 }
@@ -139,12 +132,11 @@ void UpdateOptions::declare_own(OptionRows& rows) {
     for (const OptimizerOption& option : entry.options) {
       const auto [place, fresh] = own.try_emplace(std::string(option.name), option.value);
       if (!fresh) continue;
-      rows.group("With --optimizer " + owners_of(option.name));
+      rows.group("With --optimizer " + owners_of(option.name), /*shapes_weights=*/true);
       OptionRow& row = declare_option(rows, option, place->second);
       std::string shown(option.example);
       if (shown.empty() && row.type != OptionRow::Type::flag) shown = row.by_default;
-      row.shapes_weights()
-          .only_if([this, option = option.name] { return own.contains(option); })
+      row.only_if([this, option = option.name] { return own.contains(option); })
           .follows("--optimizer")
           .example(fmt::format("{}{}--optimizer {}", shown, shown.empty() ? "" : " ", entry.name))
           .is_common = option.common;

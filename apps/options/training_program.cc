@@ -223,8 +223,7 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
     text_to_print = registries_text();
     return nullptr;
   }
-  o.ranks.read_environment();
-  o.device.read_environment();
+  o.read_environment();
   follow_recipe(rows, program.recipe, program.name);
   const ModelEntry model = choose_model(o, program);
   follow_recipe(rows, model.recipe, o.model.given);

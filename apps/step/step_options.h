@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
-#include <string_view>
 
 #include "collectives/buckets.h"
 #include "collectives/reducer.h"
@@ -12,6 +11,7 @@
 #include "net/optimizer.h"
 #include "net/rate.h"
 #include "net/update_options.h"
+#include "src/base/machine.h"
 #include "src/base/option_rows.h"
 #include "src/base/table.h"
 #include "src/base/view.h"
@@ -103,7 +103,7 @@ struct ScheduleOptions {
       if (entry.rate != rate.base) others += fmt::format("; {} {:g}", entry.name, entry.rate);
     }
     const std::string brackets = others.empty() ? "" : fmt::format(" [{}]", others.substr(2));
-    rows.group("Learning rate");
+    rows.group("Learning rate", /*shapes_weights=*/true);
     rows.number("--lr", rate.base, Bounds::above_zero(),
                 "Learning rate" + brackets +
                     "\nFactor of each update of the weights. --lr-schedule lowers it during the "
@@ -112,7 +112,6 @@ struct ScheduleOptions {
                     "slowly, pass three times as much.\n"
                     "A rate fits one batch size. For twice the batch pass twice the rate, or let "
                     "--lr-scale-batch do that. A large rate needs --warmup-epochs.")
-        .shapes_weights()
         .common()
         .follows("--optimizer")
         .example("0.03 --lr-schedule cosine")
@@ -125,23 +124,19 @@ struct ScheduleOptions {
             "exponential:FACTOR@EPOCHS multiplies the rate by FACTOR after every EPOCHS epochs. "
             "exponential:FACTOR@EPOCHS:smooth does so little by little.")
         .suggests(names_of(rate_schedules()))
-        .shapes_weights()
         .common()
         .example("cosine")
         .also_called({"lr-scheduler", "sched"});
     rows.number("--lr-end", rate.end, Bounds::at_least(0),
                 "Final learning rate, with --lr-schedule cosine or linear")
-        .shapes_weights()
         .only_with("--lr-schedule cosine or linear", [this] { return rate.has_end(); })
         .example("0.001");
     rows.number("--lr-scale-batch", rate_batch, Bounds::at_least(0),
                 "Global batch that --lr is meant for; 0: no scaling\n"
                 "The rate is --lr times the global batch, divided by this (linear scaling rule).")
-        .shapes_weights()
         .example("128 --global-batch 512");
     rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
                 "Epochs of linear warm-up from 0")
-        .shapes_weights()
         .common()
         .example("5")
         .also_called({"lr-warmup-epochs"});
@@ -175,37 +170,15 @@ struct RankOptions {
                          "Between hosts, --reducer auto chooses the size at which bytes take ten "
                          "times as long as latencies.")
         .example("4");
-    rows.add(
-            "--wire", OptionRow::Type::word,
-            [this](const std::string& name) { wire = parse_wire(name); },
-            [this] { return name_of(wire); }, "TYPE",
-            "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
-            "Error feedback adds the rounding error to the next step's gradients. With --reducer "
-            "direct the type also applies between ranks of a host.")
-        .suggests(kWireTypes)
+    rows.type("--wire", wire,
+              "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
+              "Error feedback adds the rounding error to the next step's gradients. With --reducer "
+              "direct the type also applies between ranks of a host.")
         .shapes_weights();
     rows.entry("--progress", progress, "Progress of the all-reduce during backward (see --list)",
                policies());
     rows.number("--timeout", timeout, Bounds::above_zero(kLongestTime),
                 "Seconds without progress before the run ends with an error");
-  }
-
-  /// Reads the variables for debugging. Throws the usage error.
-  void read_environment() {
-    constexpr const char* kVariable = "LOCKSTEP_NCCL_MAX_CTAS";
-    constexpr double kMostCtas = 64;  // NCCL's channels
-    if (const char* most = std::getenv(kVariable))
-      nccl_max_ctas = parse_number<int>(kVariable, most, Bounds::at_least(1, kMostCtas));
-  }
-
- private:
-  inline static const std::vector<std::string> kWireTypes = {"fp32", "bf16", "fp16"};
-
-  /// Also "f32" and "f16".
-  static Type parse_wire(const std::string& name) {
-    const std::string full = name == "f32" || name == "f16" ? "fp" + name.substr(1) : name;
-    one_of("--wire", kWireTypes)(full);
-    return type_called(full);
   }
 };
 
@@ -241,15 +214,6 @@ struct ComputeOptions {
         .common()
         .example("2");
   }
-
-  /// Reads the variables for debugging. Throws the usage error.
-  void read_environment() {
-    const char* const variable = std::getenv("LOCKSTEP_GRAPH");
-    const std::string_view choice = variable == nullptr ? "on" : variable;
-    if (choice != "on" && choice != "off")
-      fail_usage("LOCKSTEP_GRAPH is \"{}\". Set it to off, or unset it.", choice);
-    no_graph = choice == "off";
-  }
 };
 
 struct StepOptions {
@@ -260,6 +224,14 @@ struct StepOptions {
   RankOptions ranks;
   ComputeOptions device;
 
+  /// Reads the variables for debugging. Throws the usage error.
+  void read_environment() {
+    constexpr const char* kCtas = "LOCKSTEP_NCCL_MAX_CTAS";
+    constexpr double kMostCtas = 64;  // NCCL's channels
+    device.no_graph = !switched_on("LOCKSTEP_GRAPH");
+    if (const char* most = std::getenv(kCtas))
+      ranks.nccl_max_ctas = parse_number<int>(kCtas, most, Bounds::at_least(1, kMostCtas));
+  }
   LossScaling loss_scaling() const { return optimizer.loss_scaling(model.precision); }
 };
 

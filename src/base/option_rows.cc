@@ -106,8 +106,10 @@ OptionRow& OptionRows::add(const std::string& name, OptionRow::Type type, CheckW
                            std::function<std::string()> show, const char* placeholder,
                            const std::string& about) {
   const std::string by_default = show();
-  return rows_.emplace_back(OptionRow{name, type, placeholder, about, group_, std::move(read),
-                                      std::move(show), by_default});
+  OptionRow& row = rows_.emplace_back(OptionRow{name, type, placeholder, about, group_,
+                                                std::move(read), std::move(show), by_default});
+  row.is_of_weights = shapes_weights_;
+  return row;
 }
 
 OptionRow& OptionRows::text(const std::string& name, std::string& value, const char* placeholder,
@@ -138,6 +140,16 @@ OptionRow& OptionRows::flag(const std::string& name, bool& value, const std::str
   const auto read = [=, &value](const std::string& text) { value = parse_flag(name, text); };
   const auto show = [&value] { return value ? "true" : "false"; };
   return add(name, OptionRow::Type::flag, read, show, "", about);
+}
+
+OptionRow& OptionRows::type(const std::string& name, Type& value, const std::string& about) {
+  const std::vector<std::string> names{"fp32", "bf16", "fp16"};
+  const auto read = [&value, check = one_of(name, names)](const std::string& text) {
+    check(text);
+    value = type_called(text);
+  };
+  const auto show = [&value] { return name_of(value); };
+  return add(name, OptionRow::Type::word, read, show, "TYPE", about).suggests(names);
 }
 
 OptionRow* OptionRows::find(std::string_view name) {

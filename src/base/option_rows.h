@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/base/table.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 
@@ -147,8 +148,11 @@ class OptionRows {
   OptionRows() = default;
   OptionRows& operator=(OptionRows&&) = delete;  ///< neither copied nor moved
 
-  /// The heading of the rows that follow.
-  void group(const std::string& name) { group_ = name; }
+  /// The heading of the rows that follow, and whether all of them shape the weights.
+  void group(const std::string& name, bool shapes_weights = false) {
+    group_ = name;
+    shapes_weights_ = shapes_weights;
+  }
   /// A path may begin with "~" (home_path()). `check` throws the usage error.
   OptionRow& text(const std::string& name, std::string& value, const char* placeholder,
                   const std::string& about, CheckWord check = {});
@@ -186,6 +190,8 @@ class OptionRows {
     return number(name, value, range, about, /*optional=*/true);
   }
   OptionRow& flag(const std::string& name, bool& value, const std::string& about);
+  /// fp32, bf16 or fp16.
+  OptionRow& type(const std::string& name, Type& value, const std::string& about);
   /// Any other option: `read` turns a word or a number into the value, `show` turns it back.
   OptionRow& add(const std::string& name, OptionRow::Type type, CheckWord read,
                  std::function<std::string()> show, const char* placeholder,
@@ -207,6 +213,7 @@ class OptionRows {
 
  private:
   std::string group_;
+  bool shapes_weights_ = false;
   std::deque<OptionRow> rows_;
 };
 
