@@ -145,8 +145,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   RankRecorder& recorder = world.flight_recorder().mine();
   recorder.phase("reading the checkpoint", kSlowFiles);
   EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
-  subject.images.skip_damaged |= o.images.skip_damaged;
-  if (o.images.check == "decode") subject.images.check = o.images.check;
+  subject.images.check += "," + o.images.check;
   OpenedData data;
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;

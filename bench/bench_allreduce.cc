@@ -117,8 +117,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", size_text(o.most),
                size_text(o.least));
-  std::replace(o.names.begin(), o.names.end(), ',', '\n');
-  o.reducers = lines_of(o.names);
+  o.reducers = split(o.names, ',');
   for (const std::string& name : o.reducers)
     if (name != "all" && name != kPeer) find_reducer(name);
   return true;

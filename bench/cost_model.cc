@@ -192,10 +192,9 @@ bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
   return true;
 }
 
-int run(CostOptions o) {
-  std::replace(o.networks.begin(), o.networks.end(), ',', '\n');
+int run(const CostOptions& o) {
   std::vector<Network> networks;
-  for (const std::string& name : lines_of(o.networks))
+  for (const std::string& name : split(o.networks, ','))
     networks.push_back(network_of(name, o.compute_ms));
   if (!o.json) print_heading();
   for (const Network& network : networks) {

@@ -17,7 +17,7 @@
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, validation,
-                                   check, skip_damaged, identity, folder)
+                                   check, identity, folder)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
                                    network, images, step, seed)
 
@@ -42,9 +42,7 @@ DataOfCheckpoint images_of(const CheckpointMetadata& metadata) {
   for (const auto& [name, value] : named_values(text_of(metadata, "options"))) {
     if (name == "validation") images.validation = std::strtod(value.c_str(), nullptr);
     if (name == "data" && value.size() > 2) images.folder = value.substr(1, value.size() - 2);
-    if (name != "check-images") continue;
-    images.skip_damaged = value.find("skip") != value.npos;
-    if (value.find("decode") != value.npos) images.check = "decode";
+    if (name == "check-images") images.check = value;
   }
   return images;
 }
@@ -188,7 +186,6 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& d
   if (format.files) source.images.size = static_cast<int>(format.size.height);
   if (format.size.channels == 1) source.images.colours = "grey";
   source.images.check = checkpoint.images.check;
-  source.images.skip_damaged = checkpoint.images.skip_damaged;
   return source;
 }
 

@@ -112,7 +112,10 @@ struct ReportOptions {
                 "Steps between histograms of parameters and gradients; 0: never");
     rows.add(
             "--eval-every", OptionRow::Type::word,
-            [this](const std::string& text) { read_eval_every(text); },
+            [this](const std::string& text) {
+              epoch_lines = text == "epoch";
+              eval_every = epoch_lines ? 0 : parse_number<std::int64_t>("--eval-every", text, {});
+            },
             [this] { return epoch_lines ? "epoch" : fmt::format("{}", eval_every); }, "INTERVAL",
             "Steps between evaluations, or epoch; 0: never\n"
             "They use the validation set, or without one the test set. Another evaluation follows "
@@ -141,17 +144,11 @@ struct ReportOptions {
         "--quiet", quiet,
         "Output of only the result, and of warnings on stderr\n"
         "The result is the accuracy and the folder of the run. Files contain as much as ever.");
-    rows.flag("--verbose", verbose,
-              "Start-up summary with reducer, buckets, memory, kernels and cores\n"
-              "It names the kernel of each layer and the cores of each rank. --check prints all but "
-              "these two.");
-  }
-
- private:
-  void read_eval_every(const std::string& text) {
-    epoch_lines = text == "epoch";
-    const Bounds steps = Bounds::at_least(0);
-    eval_every = epoch_lines ? 0 : parse_number<std::int64_t>("--eval-every", text, steps);
+    rows.flag(
+        "--verbose", verbose,
+        "Start-up summary with reducer, buckets, memory, kernels and cores\n"
+        "It names the kernel of each layer and the cores of each rank. --check prints all but "
+        "these two.");
   }
 };
 

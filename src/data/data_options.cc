@@ -5,24 +5,14 @@
 namespace lockstep {
 
 OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images) {
-  const std::vector<std::string> checks{"headers", "decode", "skip", "decode,skip"};
-  const auto read = [&images, check = one_of("--check-images", checks)](const std::string& how) {
-    check(how);
-    images.check = how.starts_with("decode") ? "decode" : "headers";
-    images.skip_damaged = how.ends_with("skip");
-  };
-  const auto show = [&images] {
-    return images.skip_damaged ? images.check_that_skips() : images.check;
-  };
-  return rows
-      .add("--check-images", OptionRow::Type::word, read, show, "HOW",
-           "Check of image files at start: headers, decode, skip or decode,skip\n"
-           "headers reads the header and the end of each file. decode decodes all files, which "
-           "finds every damage. Damaged files end the run with their names. skip is headers, but "
-           "leaves damaged files out, and decode,skip does so after decoding all files. In "
-           "training the next image takes the place of a file that is found later. Evaluations "
-           "do not count it.")
-      .suggests(checks);
+  return rows.choice(
+      "--check-images", images.check, "HOW",
+      "Check of image files at start: headers, decode, skip or decode,skip\n"
+      "headers reads the header and the end of each file. decode decodes all files, which finds "
+      "every damage. Damaged files end the run with their names. skip is headers, but leaves "
+      "damaged files out, and decode,skip does so after decoding all files. In training the next "
+      "image takes the place of a file that is found later. Evaluations do not count it.",
+      {"headers", "decode", "skip", "decode,skip"});
 }
 
 namespace {

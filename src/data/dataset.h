@@ -153,12 +153,15 @@ struct ImageOptions {
   std::string colours = "auto";     ///< one of kColours; auto: rgb
   ColourJitter jitter = {};
   bool trivial_augment = false;
-  std::string check = "headers";  ///< of all files at start: headers or decode
-  bool skip_damaged = false;      ///< whether damaged files are left out instead of refused
+  std::string check = "headers";  ///< --check-images: words with commas
 
+  /// Whether all files are decoded at start, and not only their headers read.
+  bool decodes() const { return check.find("decode") != check.npos; }
+  /// Whether damaged files are left out instead of refused.
+  bool skips() const { return check.find("skip") != check.npos; }
   std::int64_t channels() const { return colours == "grey" ? 1 : 3; }
   /// The --check-images with this check that leaves damaged files out.
-  std::string check_that_skips() const { return check == "decode" ? "decode,skip" : "skip"; }
+  const char* check_that_skips() const { return decodes() ? "decode,skip" : "skip"; }
 };
 inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
 inline const std::vector<std::string> kColours{"auto", "rgb", "grey"};
@@ -217,8 +220,7 @@ struct DataOfCheckpoint {
   std::string identity = {};  ///< OpenedData::identity
   std::string folder = {};    ///< --data of the run
   double validation = 0;      ///< DataSource::validation
-  std::string check = "headers";
-  bool skip_damaged = false;
+  std::string check = {};     ///< ImageOptions::check of the run
 };
 
 struct DatasetEntry {

@@ -544,7 +544,7 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
        {"4 of 12", "0.png", "x?.jpg", "cut.png", "wide.png", "--check-images skip"})
     EXPECT_THAT(error, HasSubstr(part));
   // Each of two ranks checks its half, and both see the same.
-  asked.images.skip_damaged = true;
+  asked.images.check = "skip";
   const OpenedData pair = open_folder(asked);
   EXPECT_EQ(pair.train->size(), 4);
   EXPECT_EQ(pair.validation->size(), 4);
@@ -557,7 +557,7 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
   std::string bad = whole;
   bad[bad.size() / 2] ^= 0x55;
   put(at("train/dog/bad.png"), bad);
-  asked.images.skip_damaged = false;
+  asked.images.check = "headers";
   EXPECT_EQ(open_folder(asked).train->size(), 5);
   asked.images.check = "decode";
   EXPECT_THAT(refusal(asked), HasSubstr("bad.png"));
@@ -638,7 +638,7 @@ TEST_F(Photos, DamagedAfterTheStartAreSkippedOrNameTheCure) {
         EXPECT_TRUE(mentions(error_of([&] { labels_of_epoch(*set, 5); }),
                              {name, "--check-images skip", "--check-images decode"}));
       }
-      asked.images.skip_damaged = true;
+      asked.images.check = "skip";
       const OpenedData pair = open();
       EXPECT_EQ(pair.identity, refused.identity) << "a run without the option can be resumed";
       EXPECT_EQ(labels_of_epoch(*pair.train, 5), (std::set<std::int32_t>{0, 1}));
@@ -671,7 +671,7 @@ class NoMoreFiles {
 // They are not damaged: without them the weights would depend on the time.
 TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
   DataSource asked = source();
-  asked.images.skip_damaged = true;
+  asked.images.check = "skip";
   const fs::path file = at("train/cat/a.png");
   const std::string before = contents(file);
   const OpenedData pair = open_folder(asked);
