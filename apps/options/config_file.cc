@@ -53,7 +53,7 @@ std::string in_quotes(const std::string& text) {
   return fmt::format("\"{}\"", escaped);
 }
 
-/// `value` of `row` as config_text() writes it. TOML's whole numbers are below 2^63.
+/// `value` of `row` as config.toml has it. TOML's whole numbers are below 2^63.
 std::string config_value(const OptionRow& row, const std::string& value) {
   using Type = OptionRow::Type;
   if (row.type == Type::list) {
@@ -88,25 +88,22 @@ void read_config(const std::string& file, OptionRows& rows) {
   }
 }
 
-std::string config_text(OptionRows& rows) {
-  std::string text;
+std::vector<OptionValue> option_values(OptionRows& rows) {
+  std::vector<OptionValue> values;
   for (const OptionRow& row : rows.all()) {
-    const bool left_out = row.is_of_command_line || (row.applies && !row.applies());
-    const std::string value = left_out ? "" : row.show();
-    if (value.empty() && row.type != OptionRow::Type::list) continue;
-    text += fmt::format("{}={}\n", row.name.substr(2), config_value(row, value));
+    if (row.is_of_command_line || (row.applies && !row.applies())) continue;
+    const auto text = [&](const std::string& value) {
+      return value.empty() && row.type != OptionRow::Type::list ? "" : config_value(row, value);
+    };
+    const std::string value = row.show();
+    values.push_back(
+        {.name = row.name.substr(2),
+         .value = text(value),
+         .by_default = text(row.by_default),
+         .shapes = row.is_of_weights,
+         .changed = row.source != OptionRow::Source::initial && value != row.by_default});
   }
-  return text;
-}
-
-std::map<std::string, std::string> shaping_options(OptionRows& rows) {
-  std::map<std::string, std::string> shaping;
-  for (const OptionRow& row : rows.all()) {
-    if (!row.is_of_weights) continue;
-    const bool none = row.by_default.empty() && row.type != OptionRow::Type::list;
-    shaping.emplace(row.name.substr(2), none ? "" : config_value(row, row.by_default));
-  }
-  return shaping;
+  return values;
 }
 
 }  // namespace lockstep

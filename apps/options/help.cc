@@ -39,7 +39,7 @@ bool answered_without_ranks(const std::function<bool(std::string& answer)>& pars
 std::string related(OptionRows& rows, const OptionRow& row) {
   const auto first_word = [](const std::string& name) { return name.substr(0, name.find('-', 2)); };
   std::string text = row.about + " ";
-  for (const auto& [with, holds] : row.conditions) text += with + " ";
+  for (const auto& condition : row.conditions) text += condition.option + " ";
   for (const auto& [option, what] : row.exclusions) text += option + " ";
   std::vector<std::string> names;
   for (const OptionRow& other : rows.all()) {
@@ -62,10 +62,11 @@ std::string example_words(OptionRows& rows, const OptionRow& row) {
   const std::string value = example_value(row);
   std::string words = value.empty() ? row.name : row.name + " " + value;
   if (value.find("--") != value.npos) return words;
-  for (const auto& [with, holds] : row.conditions) {
-    const bool has_value = with.find(' ') != with.npos;
-    words +=
-        " " + (has_value ? with.substr(0, with.find(" or ")) : example_words(rows, rows.at(with)));
+  for (const auto& [option, holds, against] : row.conditions) {
+    if (against) continue;
+    const bool has_value = option.find(' ') != option.npos;
+    words += " " + (has_value ? option.substr(0, option.find(" or "))
+                              : example_words(rows, rows.at(option)));
   }
   return words;
 }
@@ -155,7 +156,8 @@ std::string example(OptionRows& rows, const OptionRow& row, const ProgramText& p
 std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramText& program) {
   const OptionText text(row);
   std::vector<std::string> needed, excluded;
-  for (const auto& [with, holds] : row.conditions) needed.push_back(with);
+  for (const auto& [option, holds, against] : row.conditions)
+    (against ? excluded : needed).push_back(option);
   for (const auto& [option, what] : row.exclusions) excluded.push_back(option);
   const std::string off = row.type == OptionRow::Type::flag ? "off" : "none";
   const std::pair<const char*, std::string> facts[] = {

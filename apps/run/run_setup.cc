@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "apps/run/broadcast.h"
+#include "apps/record/broadcast.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/description/network_file.h"
 #include "src/base/check.h"

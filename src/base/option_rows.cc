@@ -190,9 +190,13 @@ bool OptionRows::overrides_recipe(const OptionRow& row) {
 std::vector<std::string> OptionRows::idle() {
   std::vector<std::string> notes;
   for (const OptionRow& row : rows_) {
-    for (const auto& [with, holds] : row.conditions) {
-      const bool used = !row.differs() || (holds ? holds() : at(with).differs());
-      if (!used) notes.push_back(fmt::format("{} does nothing without {}", row.name, with));
+    for (const auto& [option, holds, against] : row.conditions) {
+      if (!row.differs()) continue;
+      const auto set = [&, &name = option] { return at(name).differs(); };
+      const bool idle = against ? set() && (!holds || holds()) : !(holds ? holds() : set());
+      if (!idle) continue;
+      notes.push_back(
+          fmt::format("{} does nothing {} {}", row.name, against ? "with" : "without", option));
     }
   }
   return notes;

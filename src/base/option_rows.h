@@ -58,8 +58,9 @@ struct OptionRow {
     std::string option, what;  ///< what both set; empty: they do not work together
   };
   struct Condition {
-    std::string with;             ///< "--lr-schedule cosine or linear"
-    std::function<bool()> holds;  ///< empty: the option `with` differs from its default
+    std::string option;           ///< "--lr-schedule cosine or linear"
+    std::function<bool()> holds;  ///< empty: `option` differs from its default
+    bool against = false;         ///< the row has no effect if `option` is set and holds()
   };
 
   std::string name;  ///< "--lr"; without dashes: a word of the command line that is no option
@@ -114,6 +115,11 @@ struct OptionRow {
   /// The option has an effect only with another one: "--image-size", or "--lr-schedule cosine".
   OptionRow& only_with(std::string option, std::function<bool()> holds = {}) {
     conditions.push_back({std::move(option), std::move(holds)});
+    return *this;
+  }
+  /// The option has no effect if `option` is set and, with `when`, if that returns true.
+  OptionRow& idle_with(std::string option, std::function<bool()> when = {}) {
+    conditions.push_back({std::move(option), std::move(when), /*against=*/true});
     return *this;
   }
   /// A recipe sets the option only for its own choice of `option`.

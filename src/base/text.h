@@ -18,6 +18,9 @@ void print_error(const std::string& text);
 /// printable() with '?' for line ends too.
 std::string one_line(const std::string& text);
 
+/// `text` as a word that a shell reads.
+std::string shell_word(const std::string& text);
+
 /// Some editors of Windows begin a file of UTF-8 with it.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 

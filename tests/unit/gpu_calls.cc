@@ -1,4 +1,4 @@
-// docs/gpu-calls.md lists every call of CUDA, cuDNN, cuBLASLt and NCCL in the sources, and no
+// tests/gpu/calls.md lists every call of CUDA, cuDNN, cuBLASLt and NCCL in the sources, and no
 // other.
 #include <gtest/gtest.h>
 
@@ -48,14 +48,14 @@ TEST(GpuCalls, AreFoundInCode) {
 
 TEST(GpuCalls, AreThoseOfTheTable) {
   std::set<std::string> listed;
-  add(listed, contents(std::filesystem::path(SOURCE_DIR) / "docs/gpu-calls.md"),
+  add(listed, contents(std::filesystem::path(SOURCE_DIR) / "tests/gpu/calls.md"),
       std::regex("`((?:cuda|cudnn|nccl|cublasLt|nvrtc)[A-Z]\\w*)`"));
   const std::set<std::string> called = calls_of_sources();
   EXPECT_GT(called.size(), 50u);
   for (const std::string& call : called)
-    EXPECT_TRUE(listed.contains(call)) << call << " is not in docs/gpu-calls.md";
+    EXPECT_TRUE(listed.contains(call)) << call << " is not in tests/gpu/calls.md";
   for (const std::string& call : listed)
-    EXPECT_TRUE(called.contains(call)) << call << " of docs/gpu-calls.md is in no source";
+    EXPECT_TRUE(called.contains(call)) << call << " of tests/gpu/calls.md is in no source";
 }
 
 }  // namespace

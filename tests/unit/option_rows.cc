@@ -44,11 +44,13 @@ TEST(OptionRows, NameOnlyOptionsThatExist) {
     for (const OptionRow& row : rows.all()) {
       SCOPED_TRACE(row.name);
       std::string named = row.leader + " " + row.example_text;
-      for (const auto& [with, holds] : row.conditions) named += " " + with;
+      for (const auto& condition : row.conditions) {
+        EXPECT_TRUE(condition.option.starts_with("--")) << condition.option;
+        named += " " + condition.option;
+      }
       for (const auto& [option, what] : row.exclusions) named += " " + option;
       for (const std::string& option : options_in(named))
         EXPECT_TRUE(names.contains(option)) << option;
-      for (const auto& [with, holds] : row.conditions) EXPECT_TRUE(with.starts_with("--")) << with;
       for (const std::string& other : row.other_names) {
         const std::size_t end = std::min(other.find(' '), other.size());
         EXPECT_TRUE(elsewhere.insert(other.substr(0, end)).second) << other;

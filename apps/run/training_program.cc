@@ -1,16 +1,13 @@
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 #include <filesystem>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/options/recipe.h"
-#include "apps/options/run_folder.h"
-#include "apps/run/provenance.h"
-#include "apps/run/resumption.h"
+#include "apps/record/run_facts.h"
+#include "apps/record/run_place.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/description/network_file.h"
@@ -27,19 +24,6 @@ namespace fs = std::filesystem;
 
 std::string_view default_model(const Program& program, const DatasetEntry& data) {
   return program.model.empty() ? data.model : program.model;
-}
-
-/// The options that need a folder have no effect without one.
-void declare_kept(OptionRows& rows, const Options& o) {
-  rows.at("--summary-every").only_with("--log-dir", [&o] {
-    return o.keeps_run() || !o.reports.log_dir.empty() || o.reports.summary_every == 0;
-  });
-  const auto saves = [&o] { return o.keeps_run() || !o.checkpoints.dir.empty(); };
-  for (const char* name : {"--checkpoint-every", "--keep"})
-    rows.at(name).only_with("--checkpoint-dir", saves);
-  rows.at("--resume").only_with("--checkpoint-dir", [&o, saves] {
-    return saves() || o.checkpoints.resume != "never";
-  });
 }
 
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
@@ -65,7 +49,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.optional_number("--find-lr", o.find_lr.steps, Bounds::at_least(20, 1000000),
                        "Steps of a learning-rate range test, such as 100\n"
                        "The rate rises from 1e-6 to 10. A table shows the loss, and a suggestion "
-                       "follows. The points are in runs/find-lr, or in --log-dir.")
+                       "follows. The points are in runs/find-lr.")
       .only_if([] { return false; })
       .example("100");
   rows.flag("--list", o.list,
@@ -74,7 +58,6 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.flag("--summary", o.summary,
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
-  declare_kept(rows, o);
   describe_recipe(rows, program.recipe, program.name);
   const std::string model(default_model(program, data));
   describe_recipe(rows, find(models(), model).recipe, "The default model " + model);
@@ -84,21 +67,20 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
 fs::path checkpoint_of(const Options& o) {
   const std::string& how = o.checkpoints.resume;
   if (how != "auto" && how != "never") return how;
-  fs::path folder = o.checkpoints.dir;
-  if (folder.empty() && !o.run.name.empty()) folder = named_folder(o.run.name) / "checkpoints";
-  if (folder.empty() || how == "never") return {};
-  const std::vector<fs::path> all = list_checkpoints(folder);
+  if (o.run.name.empty() || how == "never") return {};
+  const std::vector<fs::path> all = list_checkpoints(named_folder(o.run.name) / "checkpoints");
   return all.empty() ? fs::path() : all.front();
 }
 
 /// Sets name and text of the network from the file --model. If the file is gone, the text comes
-/// from the run that --run, --checkpoint-dir or --resume continues, with a note. Throws the usage
+/// from the run that --run or --resume continues, with a note. Throws the usage
 /// Error if there is none.
 void read_network(Options& o) {
   const fs::path file = o.model.given;
   o.model.name = one_line(file.stem().string());
   const fs::path checkpoint = is_gone(file) ? checkpoint_of(o) : fs::path();
-  if (!checkpoint.empty()) o.model.network = text_of(read_metadata(checkpoint), kNetwork);
+  if (!checkpoint.empty())
+    o.model.network = RunFacts::of(checkpoint, read_metadata(checkpoint)).text("network");
   if (o.model.network.empty()) {
     o.model.network = read_network_file(file);
   } else {
@@ -158,56 +140,25 @@ void settle_range_test(Options& o) {
   const std::string name =
       o.run.name.empty() ? o.program + "-" + o.model.name
                          : std::filesystem::path(o.run.name).lexically_normal().filename().string();
-  if (!o.reports.log_dir.empty())
-    o.find_lr.file = o.reports.log_dir + "/find-lr.json";
-  else if (!o.run.none)
-    o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
+  if (!o.run.none) o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
   o.schedule.steps = o.find_lr.steps;
   o.schedule.steps_given = true;
   o.schedule.epochs = 0;
   o.run.name.clear();
   o.run.fresh = false;
   o.run.none = true;
-  o.checkpoints.dir.clear();
-  o.reports.log_dir.clear();
   o.reports.trace.clear();
-}
-
-/// Throws the usage error for --new if the run has no folder.
-void check_new(const Options& o, OptionRows& rows) {
-  if (!o.run.fresh || o.keeps_run()) return;
-  fail_usage("{} and {}: the run has no folder of its own. Pass --run too, or omit --new.",
-             rows.at("--new").where(),
-             rows.at(o.checkpoints.dir.empty() ? "--log-dir" : "--checkpoint-dir").where());
-}
-
-/// `text` as a word that a shell reads.
-std::string shell_word(const std::string& text) {
-  std::string word = one_line(text);
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
-  });
-  for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
-    word.replace(at, 1, "'\\''");
-  return plain ? word : "'" + word + "'";
-}
-
-/// The first `count` words of the command line as a shell reads it.
-std::string command_of(int ranks, int count, char** argv) {
-  std::string command = ranks > 1 ? fmt::format("mpirun -np {}", ranks) : "";
-  for (int i = 0; i < count; ++i)
-    command += fmt::format("{}{}", command.empty() ? "" : " ", shell_word(argv[i]));
-  return command;
 }
 
 }  // namespace
 
-std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& program,
-                                       std::string& text_to_print) {
+std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
+                                             std::string& text_to_print) {
   if (program.begin) program.begin();
   auto options = std::make_unique<Options>();
   Options& o = *options;
   o.program = program.name;
+  for (int i = 0; i < argc; ++i) o.words.push_back(shell_word(argv[i]));
   OptionRows rows;
   std::string config;
   declare(rows, o, program, config);
@@ -229,28 +180,22 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   follow_recipe(rows, model.recipe, o.model.given);
   settle_folder(o.run, rows);
   rows.check_exclusions();
-  check_new(o, rows);
   o.data.check(rows, /*opened=*/!o.summary);
   o.optimizer.finish(rows);
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
   o.schedule.finish(rows, find(optimizers(), o.optimizer.name));
   settle_range_test(o);
-  o.text = config_text(rows);
-  o.shaping = shaping_options(rows);
+  o.values = option_values(rows);
   if (o.find_lr.steps == 0) {
     const std::vector<std::string> idle = rows.idle();
     o.notes.insert(o.notes.end(), idle.begin(), idle.end());
-  }
-  for (const OptionRow& row : rows.all()) {
-    if (row.source != OptionRow::Source::initial && row.differs())
-      o.changed.push_back(row.name.substr(2));
   }
   return options;
 }
 
 int run_training_program(int argc, char** argv, const Program& program) {
   const Signals signals;
-  std::unique_ptr<Options> options;
+  std::unique_ptr<const Options> options;
   const auto parse = [&](std::string& answer) {
     options = parse_options(argc, argv, program, answer);
     return options != nullptr;
@@ -258,16 +203,8 @@ int run_training_program(int argc, char** argv, const Program& program) {
   return run_or_print_help(argc, argv, program.name.c_str(), parse, [&](World& world) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
-    expect_same(world.comm(), "options", options->text);
+    expect_same(world.comm(), "options", options->text());
     expect_same(world.comm(), "networks", options->model.network);
-    options->command = command_of(world.comm().size(), argc, argv);
-    const RunFolder folder(world.comm(), *options);
-    if (const std::string& run = options->run.folder; !run.empty()) {
-      options->resume_command =
-          fmt::format("{} --config {} --run {}", command_of(world.comm().size(), 1, argv),
-                      shell_word(run + "/config.toml"), shell_word(run));
-      options->repeat_command = options->resume_command + " --new";
-    }
     return train(world, *options, [&] { return signals.stop_requested(); });
   });
 }
