@@ -117,7 +117,7 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
 
 /// Lets the command line override a config file that has --no-run or --run. Throws the usage error
 /// if one of them has both.
-void settle_folder(RunFolderOptions& run, OptionRows& rows) {
+void resolve_folder(RunFolderOptions& run, OptionRows& rows) {
   if (!run.none || (run.name.empty() && !run.fresh)) return;
   const OptionRow &none = rows.at("--no-run"),
                   &kept = rows.at(run.name.empty() ? "--new" : "--run");
@@ -178,7 +178,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   follow_recipe(rows, program.recipe, program.name);
   const ModelEntry& model = choose_model(o, program);
   follow_recipe(rows, model.recipe, o.model.given);
-  settle_folder(o.run, rows);
+  resolve_folder(o.run, rows);
   rows.check_exclusions();
   o.data.check(rows, /*opened=*/!o.summary);
   o.optimizer.finish(rows);
