@@ -32,10 +32,11 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
   o.CheckpointUse::declare(rows);
   rows.list("FILES", o.files, "",
             "Image files, folders of them, or - for names on standard input\n"
-            "Formats: JPEG, PNG, WebP, BMP, GIF, TIFF, HEIC and AVIF.");
+            "Formats: JPEG, PNG, WebP, BMP, GIF, TIFF, HEIC and AVIF.")
+      .example("new.jpg");
   rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print");
   rows.flag("--json", o.json, "One JSON object per file instead of text");
-  rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images per batch");
+  rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images per batch").example("64");
 }
 
 void complain(const std::string& text) { print_error(fmt::format("classify: {}\n", text)); }

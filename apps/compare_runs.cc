@@ -26,11 +26,13 @@ struct CompareOptions {
 
 void declare(OptionRows& rows, CompareOptions& o) {
   rows.group("Options");
-  rows.list("RUNS", o.runs, "", "Folders of runs, or names of runs in runs/");
+  rows.list("RUNS", o.runs, "", "Folders of runs, or names of runs in runs/")
+      .example("first second");
   rows.flag("--json", o.json, "One JSON object instead of the table");
   rows.text("--output", o.output, "FILE",
             "Page with the curves and the table [compare.html beside the first run]\n"
-            "A file that compare_runs did not write is never replaced.");
+            "A file that compare_runs did not write is never replaced.")
+      .example("runs.html");
 }
 
 /// A row of the table: its name, and a text for each run.

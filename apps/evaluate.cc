@@ -41,23 +41,26 @@ struct EvaluateOptions : CheckpointUse {
 
 void declare(OptionRows& rows, EvaluateOptions& o) {
   o.CheckpointUse::declare(rows);
-  rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files");
+  rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files")
+      .example("photos");
   declare_image_files(rows, o.images);
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
-              "Seconds between two looks into the folder, with --follow");
+              "Seconds between two looks into the folder, with --follow")
+      .example("10 --follow");
   rows.flag("--no-confusion", o.no_confusion,
             "Output without the confusion matrix and the table of classes");
   rows.flag("--test-views", o.test_views,
             "Evaluation with the mean logits of six views of each image\n"
             "The views are mirrored and moved by a pixel.");
   rows.text("--logits", o.logits, "FILE",
-            "HDF5 file for the first 100 test samples, labels and logits [none]");
-  rows.text("--conv", o.convolution, "NAME",
-            "Convolution kernels of CPU cores (see train_cifar --list)",
-            [](const std::string& name) { find(convolutions(), name); });
-  rows.text("--isa", o.isa, "NAME", "Widest instruction set of CPU cores (see train_cifar --list)",
-            [](const std::string& name) { find(instruction_sets(), name); });
+            "HDF5 file for the first 100 test samples, labels and logits [none]")
+      .excludes("--test-views")
+      .example("logits.h5");
+  rows.entry("--conv", o.convolution, "Convolution kernels of CPU cores (see train_cifar --list)",
+             convolutions());
+  rows.entry("--isa", o.isa, "Widest instruction set of CPU cores (see train_cifar --list)",
+             instruction_sets());
 }
 
 /// False: only print `text`.
@@ -68,9 +71,6 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
       "evaluate", "Evaluates checkpoints on the test set of the data that they were trained on",
       "evaluate [OPTIONS] CHECKPOINT"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
-  if (o.test_views && !o.logits.empty()) {
-    fail_usage("--logits does not work with --test-views. Omit one of them.");
-  }
   if (o.follow && checkpoint_folder(o.checkpoint).empty()) {
     fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.",
                o.checkpoint);
@@ -145,8 +145,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   RankRecorder& recorder = world.flight_recorder().mine();
   recorder.phase("reading the checkpoint", kSlowFiles);
   EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
-  subject.images.skip_damaged |= o.images.skip_damaged;
-  if (o.images.check == "decode") subject.images.check = o.images.check;
+  subject.images.check += "," + o.images.check;
   OpenedData data;
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;

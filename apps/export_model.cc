@@ -28,9 +28,11 @@ void declare(OptionRows& rows, ExportOptions& o) {
   o.CheckpointChoice::declare(rows);
   rows.text("OUT", o.file, "",
             "New file, of the name OUT.onnx or OUT.safetensors\n"
-            "ONNX contains the graph and the weights, safetensors only the weights.");
+            "ONNX contains the graph and the weights, safetensors only the weights.")
+      .example("first.onnx");
   rows.optional_number("--batch", o.onnx.batch, Bounds::at_least(1, 1 << 20),
-                       "Samples per batch of an ONNX file [any number]");
+                       "Samples per batch of an ONNX file [any number]")
+      .example("64");
   rows.number("--opset", o.onnx.opset, Bounds::at_least(kLeastOpset, kMostOpset),
               "Version of ONNX's operators\n"
               "Older programs need a small version. The operators are the same in all of them.");

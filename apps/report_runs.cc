@@ -16,8 +16,9 @@ struct PageOptions {
 
 void declare(OptionRows& rows, PageOptions& o) {
   rows.group("Options");
-  rows.list("RUN", o.runs, "", "Folders of runs, or names of runs in runs/");
-  rows.text("--output", o.output, "FILE", "Page of a single run [report.html in its folder]");
+  rows.list("RUN", o.runs, "", "Folders of runs, or names of runs in runs/").example("first");
+  rows.text("--output", o.output, "FILE", "Page of a single run [report.html in its folder]")
+      .example("runs.html");
 }
 
 int run(const PageOptions& o) {

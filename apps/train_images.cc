@@ -8,5 +8,5 @@ int main(int argc, char** argv) {
                                         {.name = "train_images",
                                          .dataset = "folder",
                                          .resizes = true,
-                                         .recipe = {{"epoch-lines", "true"}, {"eval-every", "0"}}});
+                                         .recipe = {{"eval-every", "epoch"}}});
 }

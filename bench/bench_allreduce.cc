@@ -22,7 +22,6 @@ struct BenchOptions {
   std::uint64_t least = 4, most = 64 << 20;
   int factor = 4;
   TimingOptions timing;
-  std::string type = "fp32";
   bool json = false;
   std::string draw, explain;
   int drawn_ranks = 4;
@@ -69,27 +68,28 @@ void declare(OptionRows& rows, BenchOptions& o) {
   rows.number("--factor", o.factor, Bounds::at_least(2, 1024),
               "Ratio of one size to the next, or -f");
   rows.number("--iters", o.timing.iterations, Bounds::at_least(0, kMostIterations),
-              "Iterations per measurement, or -n; 0: about 0.15 s");
+              "Iterations per measurement, or -n; 0: about 0.15 s")
+      .example("20");
   rows.number("--warmup", o.timing.warmup, Bounds::at_least(0, kMostIterations),
               "Iterations before each measurement, or -w");
-  rows.choice("--type", o.type, "TYPE", "Type of the numbers in messages: fp32, bf16 or fp16",
-              {"fp32", "bf16", "fp16"});
+  rows.type("--type", o.timing.type, "Type of the numbers in messages: fp32, bf16 or fp16");
   rows.flag("--check", o.timing.check, "Comparison of all elements of one sum");
   rows.flag("--json", o.json, "One JSON object per measurement instead of a table");
   rows.group("Instead of measurements");
-  rows.text("--explain", o.explain, "NAME", "Algorithm to print in words [none]");
-  rows.text("--draw", o.draw, "NAME", "Algorithm to print as SVG [none]");
-  rows.number("--ranks", o.drawn_ranks, Bounds::at_least(1, 1024),
-              "Ranks for --draw and --explain");
+  rows.text("--explain", o.explain, "NAME", "Algorithm to print in words [none]").example("ring");
+  rows.text("--draw", o.draw, "NAME", "Algorithm to print as SVG [none]")
+      .excludes("--explain")
+      .example("ring");
+  rows.number("--ranks", o.drawn_ranks, Bounds::at_least(1, 1024), "Ranks for --draw and --explain")
+      .example("8 --draw ring");
   rows.optional_number("--elements", o.drawn_elements, Bounds::at_least(1, 0x1p40),
-                       "Elements for --draw and --explain [4 per rank]");
+                       "Elements for --draw and --explain [4 per rank]")
+      .example("16 --draw ring");
 }
 
 /// The output of --explain or --draw; empty without them.
 std::string drawing(OptionRows& rows, const BenchOptions& o) {
   const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
-  if (!o.explain.empty() && !o.draw.empty())
-    fail_usage("--draw does not work with --explain. Pass one of them.");
   if (!o.explain.empty()) return explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
   if (!o.draw.empty()) return draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
   for (const char* name : {"--ranks", "--elements"}) {
@@ -112,12 +112,10 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   if (!read_command_line(rows, program, argc, words.data(), text)) return false;
   text = drawing(rows, o);
   if (!text.empty()) return false;
-  o.timing.type = type_called(o.type);
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", size_text(o.most),
                size_text(o.least));
-  std::replace(o.names.begin(), o.names.end(), ',', '\n');
-  o.reducers = lines_of(o.names);
+  o.reducers = split(o.names, ',');
   for (const std::string& name : o.reducers)
     if (name != "all" && name != kPeer) find_reducer(name);
   return true;
@@ -173,7 +171,7 @@ int run(const World& world, const BenchOptions& o) {
   const AllreduceBound bound(comm);
   if (table) {
     fmt::print("{} on {}, sums of {}; times of the slowest rank; bound: {}\n{}\n",
-               counted(comm.size(), "rank"), counted(bound.hosts(), "host"), o.type,
+               counted(comm.size(), "rank"), counted(bound.hosts(), "host"), name_of(o.timing.type),
                bound.describe(), table_heading());
   }
   std::vector<AllreduceRow> rows;

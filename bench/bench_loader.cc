@@ -101,6 +101,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   rows.flag("--json", o.json, "One line of JSON instead of a table");
   o.data.images.size = 224;
   o.data.declare(rows, find(datasets(), "folder"));
+  rows.at("--dataset").example("folder");
   const ProgramText program{"bench_loader", "Times the loader of photos",
                             "bench_loader --data DIR [OPTIONS]"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;

@@ -163,17 +163,22 @@ bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
             "Names of models from train_cifar --list, with commas");
   rows.flag("--json", o.json, "One JSON object per prediction instead of a table");
   rows.optional_number("--hosts", o.hosts, Bounds::at_least(2, 1 << 16),
-                       "Hosts, with one rank each [those of bench/predictions.md]");
+                       "Hosts, with one rank each [those of bench/predictions.md]")
+      .example("4");
   rows.optional_number("--compute-ms", o.compute_ms, Bounds::above_zero(kLongestTime),
-                       "Milliseconds of a step of a single rank [tutorial 28, resnet50 100]");
-  rows.number("--gbit", o.gbit, Bounds::above_zero(kMost),
-              "Bandwidth in Gbit/s, in each direction");
+                       "Milliseconds of a step of a single rank [tutorial 28, resnet50 100]")
+      .example("20 --network deep_mnist");
+  rows.number("--gbit", o.gbit, Bounds::above_zero(kMost), "Bandwidth in Gbit/s, in each direction")
+      .example("25 --hosts 4");
   rows.number("--latency-us", o.latency_us, Bounds::above_zero(kLongestTime),
-              "Latency of a message in microseconds");
+              "Latency of a message in microseconds")
+      .example("5 --hosts 4");
   rows.number("--core-gb", o.core_gb, Bounds::at_least(0, kMost),
-              "GB/s that an idle core transfers; 0: transfers need no core");
+              "GB/s that an idle core transfers; 0: transfers need no core")
+      .example("1.4 --hosts 4");
   rows.number("--hosts-per-core", o.hosts_per_core, Bounds::above_zero(kMost),
-              "Test hosts that share a core");
+              "Test hosts that share a core")
+      .example("2 --hosts 4");
   const ProgramText program{"cost_model", "Predicts training steps on machines of any size",
                             "cost_model [OPTIONS]"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
@@ -184,10 +189,9 @@ bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
   return true;
 }
 
-int run(CostOptions o) {
-  std::replace(o.networks.begin(), o.networks.end(), ',', '\n');
+int run(const CostOptions& o) {
   std::vector<Network> networks;
-  for (const std::string& name : lines_of(o.networks))
+  for (const std::string& name : split(o.networks, ','))
     networks.push_back(network_of(name, o.compute_ms));
   if (!o.json) print_heading();
   for (const Network& network : networks) {

@@ -2,6 +2,7 @@
 
 #include "net/model.h"
 #include "src/base/table.h"
+#include "src/data/data_options.h"
 
 namespace lockstep {
 
@@ -17,31 +18,29 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
             [](const std::string& model) {
               if (!is_network_file(model)) find(models(), model);
             })
-      .common();
+      .suggests(names_of(models()))
+      .common()
+      .example(published.empty() ? "resnet20" : published)
+      .also_called({"arch"});
   if (!published.empty()) {
     rows.flag("--as-published", as_published,
               fmt::format("Published example with its mistake (--model {})", published));
   }
-  const std::vector<std::string> types = {"fp32", "bf16", "fp16"};
-  const auto read_precision = [this,
-                               check = one_of("--precision", types)](const std::string& type) {
-    check(type);
-    precision = type_called(type);
-  };
-  rows.add(
-          "--precision", OptionRow::Type::word, read_precision,
-          [this] { return name_of(precision); }, "TYPE",
-          "Type of activations: fp32, bf16, or fp16 on GPUs\nWeights and sums stay fp32.")
-      .suggests(types)
+  rows.type("--precision", precision,
+            "Type of activations: fp32, bf16, or fp16 on GPUs\nWeights and sums stay fp32.")
       .shapes_weights()
-      .common();
+      .common()
+      .also_called({"amp bf16", "bf16 bf16", "dtype", "fp16 bf16"});
   rows.text("--init", init, "FILE",
             "Checkpoint or .safetensors file whose weights begin a new run [random weights]\n"
             "A last layer of other classes begins with zeros.")
-      .shapes_weights();
+      .shapes_weights()
+      .example("runs/first/checkpoints/best.h5")
+      .also_called({"pretrained"});
   rows.flag("--sync-bn", sync_bn,
             "Synchronised batch norm: statistics of the global batch, not of shards\n"
-            "With --accumulate, the statistics cover one micro-batch of each rank.");
+            "With --accumulate, the statistics cover one micro-batch of each rank.")
+      .example(kOnImages.substr(1));
 }
 
 }  // namespace lockstep

@@ -31,6 +31,8 @@ struct OptimizerOption {
   bool above_low = false;
   /// Most runs set it.
   bool common = false;
+  /// The value in an example; of a flag the options that it needs. Empty: the default.
+  std::string_view example = {};
 };
 
 /// Values of an optimizer's options by name.

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -79,9 +80,7 @@ ParameterGroup parse_group(const std::string& text) {
   ParameterGroup group;
   group.pattern = text.substr(0, colon);
   std::optional<float> rate, epochs;
-  for (std::size_t begin = colon + 1, end; begin <= text.size(); begin = end + 1) {
-    end = std::min(text.find(',', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
+  for (const std::string& word : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string name = word.substr(0, equals),
                       value = word.substr(std::min(equals + 1, word.size()));

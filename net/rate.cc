@@ -5,7 +5,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "src/base/check.h"
+#include "src/base/option_rows.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -42,7 +45,8 @@ double one_cycle(const RateOptions& o, double epoch, double epochs) {
 constexpr std::array kSchedules{
     RateEntry{"constant", "--lr throughout", constant},
     RateEntry{"exponential",
-              "times --lr-decay every --lr-decay-epochs, in steps unless --lr-smooth", exponential},
+              "times FACTOR every EPOCHS, in steps: exponential:FACTOR@EPOCHS[:smooth]",
+              exponential},
     RateEntry{"cosine", "half a cosine from --lr to --lr-end over the run", cosine},
     RateEntry{"one_cycle", "up to --lr in three tenths of the run, then down to 0", one_cycle},
     RateEntry{"linear", "a straight line from --lr to --lr-end over the run", linear},
@@ -51,6 +55,35 @@ constexpr std::array kSchedules{
 }  // namespace
 
 std::span<const RateEntry> rate_schedules() { return kSchedules; }
+
+void RateOptions::choose(const std::string& text) {
+  const std::vector<std::string> words = split(text, ':');
+  if (words[0] != "exponential" || words.size() == 1) {
+    find(rate_schedules(), text);
+    *this = {.schedule = text, .base = base, .warmup_epochs = warmup_epochs, .end = end};
+    return;
+  }
+  const std::vector<std::string> numbers = split(words[1], '@');
+  smooth = words.size() == 3 && words[2] == "smooth";
+  try {
+    if (numbers.size() == 2 && words.size() == (smooth ? 3u : 2u)) {
+      schedule = words[0];
+      decay = parse_number<double>("", numbers[0], Bounds::above_zero());
+      decay_epochs = parse_number<double>("", numbers[1], Bounds::above_zero());
+      return;
+    }
+  } catch (const Error&) {  // the same error
+  }
+  fail_usage(
+      "--lr-schedule: \"{}\" is unknown. Pass exponential:FACTOR@EPOCHS, such as "
+      "exponential:0.1@350, or exponential:0.1@350:smooth.",
+      text);
+}
+
+std::string RateOptions::text() const {
+  if (schedule != "exponential") return schedule;
+  return fmt::format("{}:{}@{}{}", schedule, decay, decay_epochs, smooth ? ":smooth" : "");
+}
 
 double learning_rate(const RateOptions& options, double epoch, double epochs) {
   const double rate = find(rate_schedules(), options.schedule).rate(options, epoch, epochs);

@@ -8,6 +8,7 @@
 
 namespace lockstep {
 
+/// The options of the learning rate.
 struct RateOptions {
   std::string schedule = "exponential";
   double base = 0.1;          ///< after warm-up, before decay
@@ -16,6 +17,13 @@ struct RateOptions {
   bool smooth = false;        ///< exponential: smoothly, not in steps
   double warmup_epochs = 0;   ///< any: rise linearly from 0 (towards base) over this many epochs
   double end = 0;             ///< cosine, linear: the rate at the last step
+
+  /// Reads a schedule as text() returns it. Throws the usage error.
+  void choose(const std::string& text);
+  /// "cosine", or "exponential:0.1@350": decay and epochs. ":smooth" may follow.
+  std::string text() const;
+  /// Whether the schedule ends at `end`.
+  bool has_end() const { return schedule == "cosine" || schedule == "linear"; }
 };
 
 struct RateEntry {

@@ -4,29 +4,30 @@
 #include <utility>
 
 #include "src/base/table.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::string_view kDynamic = "dynamic";
-
-/// "dynamic", "dynamic:1024", "none" or a number.
-LossScaling parse_loss_scale(const std::string& how, std::int32_t growth_steps) {
-  constexpr float kFirst = 0x1p16f;
+/// "none", a number, "dynamic", "dynamic:FIRST" or "dynamic:FIRST:STEPS".
+LossScaling parse_loss_scale(const std::string& how) {
   if (how == "none") return {};
-  if (how == kDynamic) return {true, kFirst, growth_steps};
-  const bool dynamic = how.starts_with("dynamic:");
+  std::vector<std::string> words = split(how, ':');
+  const bool dynamic = words.front() == "dynamic";
+  LossScaling scaling{.dynamic = dynamic, .scale = dynamic ? 0x1p16f : 1};
+  if (dynamic) words.erase(words.begin());
   try {
-    const std::string number = dynamic ? how.substr(kDynamic.size() + 1) : how;
-    const auto bounds = Bounds::at_least(1, LossScaling::kHighest);
-    return {dynamic, parse_number<float>("", number, bounds), growth_steps};
-  } catch (const Error&) {
-    fail_usage(
-        "--loss-scale: \"{}\" is not a loss scale. Pass auto, none, dynamic, a number from 1 to "
-        "{}, "
-        "or dynamic: with such a number (dynamic:1024).",
-        how, LossScaling::kHighest);
+    const Bounds scales = Bounds::at_least(1, LossScaling::kHighest),
+                 steps = Bounds::at_least(1, 1 << 30);
+    if (!words.empty()) scaling.scale = parse_number<float>("", words[0], scales);
+    if (words.size() > 1) scaling.growth_steps = parse_number<int>("", words[1], steps);
+    if (words.size() <= (dynamic ? 2u : 1u)) return scaling;
+  } catch (const Error&) {  // the same error
   }
+  fail_usage(
+      "--loss-scale: \"{}\" is not a loss scale. Pass auto, none, a number from 1 to {}, dynamic, "
+      "or dynamic:FIRST:STEPS such as dynamic:1024:2000.",
+      how, LossScaling::kHighest);
 }
 
 const OptimizerOption* find_own(const OptimizerEntry& optimizer, std::string_view name) {
@@ -83,19 +84,17 @@ OptionRow& declare_option(OptionRows& rows, const OptimizerOption& option, float
 
 }  // namespace
 
-bool is_of_optimizers(std::string_view name) { return !owners_of(name).empty(); }
-
 void UpdateOptions::declare(OptionRows& rows) {
-  rows.group("Optimizer");
-  rows.text("--optimizer", name, "NAME", "Optimizer (see --list)",
-            [](const std::string& optimizer) { find(optimizers(), optimizer); })
-      .shapes_weights()
-      .common();
+  rows.group("Optimizer", /*shapes_weights=*/true);
+  rows.entry("--optimizer", name, "Optimizer (see --list)", optimizers())
+      .common()
+      .also_called({"opt"});
   rows.number("--weight-decay", weight_decay, Bounds::at_least(0),
               "Weight decay of all weights, added to the model's own\n"
               "It is an L2 term of the loss, except that adamw and lamb decouple it.")
-      .shapes_weights()
-      .common();
+      .common()
+      .example("0.0001")
+      .also_called({"wd"});
   rows.list(
           "--group", group_texts, "PATTERN:SETTINGS",
           "Settings of the parameters whose names match a pattern\n"
@@ -104,28 +103,27 @@ void UpdateOptions::declare(OptionRows& rows) {
           "freezes them after so many epochs, and their schedule ends there too. Pass the option "
           "again for more groups. The first match counts.",
           parse_group)
-      .shapes_weights();
+      .follows("--optimizer")
+      .example("'*/biases:lr=0.1,weight-decay=0'");
   rows.number("--clip-norm", clip_norm, Bounds::at_least(0),
               "Largest norm of all gradients together; 0: no clipping")
-      .shapes_weights();
+      .example("1")
+      .also_called({"clip-grad-norm", "gradient-clip-val", "max-grad-norm"});
   rows.text("--loss-scale", loss_scale, "HOW",
-            "Loss scale: auto, none, dynamic, dynamic:FIRST or a number\n"
+            "Loss scale: auto, none, dynamic, dynamic:FIRST:STEPS or a number\n"
             "It keeps small gradients from vanishing in 16 bits. When gradients overflow, dynamic "
-            "halves the scale and skips the step. auto is dynamic with fp16, otherwise none.",
+            "halves the scale and skips the step. After STEPS steps without overflow it doubles "
+            "the scale. dynamic is dynamic:65536:2000. auto is dynamic with fp16, otherwise none.",
             [](const std::string& how) {
-              if (how != "auto") parse_loss_scale(how, 1);
+              if (how != "auto") parse_loss_scale(how);
             })
-      .suggests({"auto", "none", "dynamic"})
-      .shapes_weights();
-  rows.number("--loss-scale-steps", loss_scale_steps, Bounds::at_least(1, 1 << 30),
-              "Steps without overflow before a dynamic loss scale doubles")
-      .shapes_weights();
+      .suggests({"auto", "none", "dynamic"});
   rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
               "Label smoothing: probability spread evenly over all classes")
-      .shapes_weights();
+      .example("0.1");
   rows.number("--ema", ema, Bounds::at_least(0, 1),
               "Decay of the weights' moving average for evaluation; 0: none")
-      .shapes_weights();
+      .also_called({"ema-decay", "model-ema-decay"});
   declare_own(rows);
 }
 
@@ -134,10 +132,13 @@ void UpdateOptions::declare_own(OptionRows& rows) {
     for (const OptimizerOption& option : entry.options) {
       const auto [place, fresh] = own.try_emplace(std::string(option.name), option.value);
       if (!fresh) continue;
-      rows.group("With --optimizer " + owners_of(option.name));
-      declare_option(rows, option, place->second)
-          .shapes_weights()
-          .only_if([this, option = option.name] { return own.contains(option); })
+      rows.group("With --optimizer " + owners_of(option.name), /*shapes_weights=*/true);
+      OptionRow& row = declare_option(rows, option, place->second);
+      std::string shown(option.example);
+      if (shown.empty() && row.type != OptionRow::Type::flag) shown = row.by_default;
+      row.only_if([this, option = option.name] { return own.contains(option); })
+          .follows("--optimizer")
+          .example(fmt::format("{}{}--optimizer {}", shown, shown.empty() ? "" : " ", entry.name))
           .is_common = option.common;
     }
   }
@@ -166,12 +167,15 @@ void UpdateOptions::finish(OptionRows& rows) {
     ++each;
   }
   for (const std::string& text : group_texts) groups.push_back(parse_group(text));
+  if (const LossScaling scaling = loss_scaling(Type::f32); scaling.scale > scaling.highest) {
+    fail_usage("{} {} is too large for {}. Pass at most {:g}.", rows.at("--loss-scale").where(),
+               loss_scale, rows.at("--clip-norm").where(), scaling.highest);
+  }
 }
 
 LossScaling UpdateOptions::loss_scaling(Type precision) const {
   const char* automatic = precision == Type::f16 ? "dynamic" : "none";
-  LossScaling scaling =
-      parse_loss_scale(loss_scale == "auto" ? automatic : loss_scale, loss_scale_steps);
+  LossScaling scaling = parse_loss_scale(loss_scale == "auto" ? automatic : loss_scale);
   if (clip_norm > 0) scaling.highest = LossScaling::kHighestClipped;
   return scaling;
 }

@@ -18,8 +18,7 @@ struct UpdateOptions {
   OptimizerOptions own;  ///< after parsing all that this optimizer declares, and no other's
   float label_smoothing = 0;
   float clip_norm = 0;                   ///< 0: gradients are not clipped
-  std::string loss_scale = "auto";       ///< auto, none, dynamic, dynamic:FIRST, or a number
-  std::int32_t loss_scale_steps = 2000;  ///< LossScaling::growth_steps
+  std::string loss_scale = "auto";       ///< auto, none, dynamic, dynamic:FIRST:STEPS, or a number
   float weight_decay = 0;                ///< of all weights, besides their model's own
   std::vector<std::string> group_texts;  ///< --group as given
   std::vector<ParameterGroup> groups;
@@ -28,7 +27,8 @@ struct UpdateOptions {
   /// With the options of all optimizers.
   void declare(OptionRows& rows);
   /// After the rows are read: the chosen optimizer's options get its own defaults, and no other's
-  /// remain. Throws the usage error if another optimizer's option was given.
+  /// remain. Throws the usage error if another optimizer's option was given, or if options do not
+  /// fit together.
   void finish(OptionRows& rows);
   /// The meaning of loss_scale with activations of `precision`.
   LossScaling loss_scaling(Type precision) const;
@@ -36,8 +36,5 @@ struct UpdateOptions {
  private:
   void declare_own(OptionRows& rows);
 };
-
-/// Whether any optimizer declares option `name`, without the dashes.
-bool is_of_optimizers(std::string_view name);
 
 }  // namespace lockstep

@@ -158,7 +158,7 @@ stage "gpu.killed_rank" 120 bash "$root/tests/gpu/killed_rank.sh" "$build"
 for batch in 512 2048; do
   for precision in fp32 bf16 fp16; do measure "$batch $precision" --global-batch $batch --precision $precision; done
 done
-measure "128 bf16 eager" --precision bf16 --no-graph
+LOCKSTEP_GRAPH=off measure "128 bf16 eager" --precision bf16
 sanitize() {  # returns 77 if the sanitizer cannot use the device, as in some containers
   local code=0 words
   words=$(compute-sanitizer --error-exitcode 1 "$1" --gtest_filter='-*DoesEveryElementOnce*:*ErrorsAreReportedOnce*' 2>&1) || code=$?

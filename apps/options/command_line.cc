@@ -12,22 +12,6 @@
 namespace lockstep {
 namespace {
 
-/// Names of options in other trainers, as plain() spells them, and the option to pass here, perhaps
-/// with a value, as listed() reads them. The trainers are PyTorch's examples, torchvision, timm,
-/// Lightning, Keras and TensorFlow's tutorials.
-constexpr std::string_view kElsewhere =
-    ", accumulate-grad-batches accumulate, amp precision bf16, arch model, batch-size batch, "
-    "bf16 precision bf16, clip-grad-norm clip-norm, cpu device cpu, data-dir data, "
-    "data-path data, dtype precision, ema-decay ema, fp16 precision fp16, "
-    "grad-accum-steps accumulate, gradient-accumulation-steps accumulate, "
-    "gradient-clip-val clip-norm, img-size image-size, learning-rate lr, logdir log-dir, "
-    "lr-scheduler lr-schedule, lr-warmup-epochs warmup-epochs, max-epochs epochs, "
-    "max-grad-norm clip-norm, max-steps steps, model-ema-decay ema, no-cuda device cpu, "
-    "no-flip flip none, no-hflip flip none, num-epochs epochs, num-steps steps, "
-    "num-workers workers, opt optimizer, output-dir checkpoint-dir, pretrained init, "
-    "print-config check, print-freq log-every, sched lr-schedule, train-dir checkpoint-dir, "
-    "val-split validation, validation-split validation, wd weight-decay, ";
-
 /// Options of other launchers and trainers that set the number of ranks, which mpirun sets here.
 constexpr std::string_view kRanksElsewhere =
     ", devices, gpus, ngpus, nproc, nproc-per-node, num-gpus, ranks, world-size, ";
@@ -131,12 +115,16 @@ std::string hint(OptionRows& rows, std::string_view name, std::string_view prefi
   const std::string quoted = fmt::format(" (did you mean {}", prefix);
   if (kRanksElsewhere.find(fmt::format(", {}, ", asked)) != kRanksElsewhere.npos)
     return " (did you mean mpirun -np N?)";
-  const std::string_view here = listed(kElsewhere, asked), option = here.substr(0, here.find(' '));
-  if (!here.empty() && rows.find(fmt::format("--{}", option)))
-    return fmt::format("{}{}?)", quoted, prefix.empty() ? option : here);
   std::vector<std::string_view> known, near;
   for (const OptionRow& row : rows.all()) {
-    if (row.name.starts_with("--")) known.push_back(std::string_view(row.name).substr(2));
+    if (!row.name.starts_with("--")) continue;
+    known.push_back(std::string_view(row.name).substr(2));
+    for (const std::string& other : row.other_names) {
+      const std::size_t end = std::min(other.find(' '), other.size());
+      if (other.substr(0, end) == asked)
+        return fmt::format("{}{}{}?)", quoted, known.back(),
+                           prefix.empty() ? "" : other.substr(end));
+    }
   }
   const std::string nearest_name = nearest(asked, known);
   std::copy_if(known.begin(), known.end(), std::back_inserter(near), [&](std::string_view option) {
@@ -156,7 +144,6 @@ bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, c
       .is_of_command_line = true;
   rows.flag("--help-all", asked, "All options").is_of_command_line = true;
   rows.flag("--version", asked, "Version and compiler of this program").is_of_command_line = true;
-  add_choices(rows);
   const std::vector<std::string> words(argv + 1, argv + argc);
   answer = answer_to(rows, program, words);
   if (!answer.empty()) return false;
@@ -168,6 +155,7 @@ bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, c
     if (!row.name.starts_with('-') && !row.given())
       fail_usage("{} is missing. Pass it: {}", row.name, program.usage);
   }
+  rows.check_exclusions();
   return true;
 }
 

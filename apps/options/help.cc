@@ -15,45 +15,6 @@ namespace {
 
 constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at which texts begin
 
-/// Examples that no default and no registry gives: "[PROGRAM ]OPTION VALUE[ OTHER OPTIONS]".
-constexpr std::string_view kExamples =
-    ", accumulate 4, alternate-flips @images, batch 64, bucket-mb 4, "
-    "check-images decode @photos, clip-norm 1, color-jitter 0.4,0.4,0.4,0.1, compute-ms 20 "
-    "--network deep_mnist, "
-    "config runs/first/config.toml, core-gb 1.4 --hosts 4, crop-padding 4 @images, "
-    "cutmix 1 @images, cutout 8 @images, data photos, bench_step data data/cifar10, "
-    "train_cifar data data/cifar10, train_mnist data data/mnist, "
-    "train_reuters data data/reuters, dataset packed --data photos.h5, "
-    "bench_loader dataset folder, bench_step dataset cifar10_32 --data data/cifar10, "
-    "train_cifar dataset cifar10_32 --data data/cifar10, train_mnist dataset digits, "
-    "train_reuters dataset topics, draw ring, elements 16 --draw ring, epochs 10, explain ring, "
-    "find-lr 100, gbit 25 --hosts 4, global-batch 256, group '*/biases:lr=0.1,weight-decay=0', "
-    "hosts 4, hosts-per-core 2 --hosts 4, image-size 64 @photos, "
-    "init runs/first/checkpoints/best.h5, interval 10 --follow, iters 20, label-smoothing 0.1, "
-    "latency-us 5 --hosts 4, logits logits.h5, "
-    "loss-scale-steps 1000 --loss-scale dynamic, lr 0.03 --lr-schedule cosine, "
-    "lr-decay 0.1 --lr-schedule exponential, lr-decay-epochs 30 --lr-schedule exponential, "
-    "lr-end 0.001 --lr-schedule cosine, lr-scale-batch 128 --global-batch 512, "
-    "lr-smooth --lr-schedule exponential, mixup 0.2 @images, model resnet20, momentum 0.9, "
-    "train_reuters model reuters_as_published, nccl-max-ctas 8, nesterov --momentum 0.9, "
-    "output runs.html, patience 5 --validation 0.1, random-erase 0.25 @images, "
-    "ranks 8 --draw ring, run first, seed 2, shards 4, "
-    "skip-damaged @photos, steps 1000, "
-    "sync-bn @images, target 94, test-views @images, threads 2, trace trace.json, "
-    "validation 0.1, warmup-epochs 5, weight-decay 0.0001, weights raw, workers 4 @photos, ";
-
-/// Words of kExamples and of a usage, and their text in examples.
-constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-    {"@images", "--dataset cifar10_32 --data data/cifar10 --model resnet20"},
-    {"@photos", "--dataset folder --data photos --image-size 32 --model resnet20"},
-    {"CHECKPOINT", "runs/first"},
-    {"DIR", "photos"},
-    {"FILES...", "new.jpg"},
-    {"FOLDER FILE", "photos photos.h5"},
-    {"OUT", "first.onnx"},
-    {"RUNS...", "first second"},
-    {"RUN...", "first"}};
-
 void print_answer(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   Console().line(std::string(text));
@@ -74,16 +35,40 @@ bool answered_without_ranks(const std::function<bool(std::string& answer)>& pars
   }
 }
 
-/// The options that this text names, or whose names begin with the same word.
+/// The options that this text or a condition names, or whose names begin with the same word.
 std::string related(OptionRows& rows, const OptionRow& row) {
   const auto first_word = [](const std::string& name) { return name.substr(0, name.find('-', 2)); };
+  std::string text = row.about + " ";
+  for (const auto& condition : row.conditions) text += condition.option + " ";
+  for (const auto& [option, what] : row.exclusions) text += option + " ";
   std::vector<std::string> names;
   for (const OptionRow& other : rows.all()) {
-    const bool named = (row.about + " ").find(other.name + " ") != std::string::npos ||
+    const bool named = text.find(other.name + " ") != std::string::npos ||
                        first_word(row.name) == first_word(other.name);
     if (named && other.name != row.name) names.push_back(other.name);
   }
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// The value of an example: that of the row, a name that is not the default, or the default.
+std::string example_value(const OptionRow& row) {
+  if (!row.example_text.empty()) return row.example_text;
+  if (row.values.size() > 1) return row.values[1];
+  return row.type == OptionRow::Type::flag ? "" : row.by_default;
+}
+
+/// "--lr-end 0.001 --lr-schedule cosine": an example of `row` with the options that it needs.
+std::string example_words(OptionRows& rows, const OptionRow& row) {
+  const std::string value = example_value(row);
+  std::string words = value.empty() ? row.name : row.name + " " + value;
+  if (value.find("--") != value.npos) return words;
+  for (const auto& [option, holds, against] : row.conditions) {
+    if (against) continue;
+    const bool has_value = option.find(' ') != option.npos;
+    words += " " + (has_value ? option.substr(0, option.find(" or "))
+                              : example_words(rows, rows.at(option)));
+  }
+  return words;
 }
 
 }  // namespace
@@ -102,27 +87,25 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t col
   return result;
 }
 
-OptionText text_of(const OptionRow& row) {
-  using Type = OptionRow::Type;
-  OptionText text{.name = row.value.empty() ? row.name : row.name + " " + row.value,
-                  .headline = row.about.substr(0, row.about.find('\n')),
-                  .by_default = row.type == Type::flag ? "" : row.by_default,
-                  .details = row.about,
-                  .type = row.value == "DIR"    ? "folder"
-                          : row.value == "FILE" ? "file"
-                                                : "text",
-                  .values = fmt::format("{}", fmt::join(row.values, ", "))};
-  text.details.erase(0, text.headline.size() + 1);
-  if (const std::size_t bracket = text.headline.rfind(" ["); text.headline.ends_with(']')) {
-    const std::string named = text.headline.substr(bracket + 2);
-    text.by_default += (text.by_default.empty() ? "" : "; ") + named.substr(0, named.size() - 1);
-    text.headline.resize(bracket);
+OptionText::OptionText(const OptionRow& row)
+    : name(row.value.empty() ? row.name : row.name + " " + row.value),
+      headline(row.about.substr(0, row.about.find('\n'))),
+      by_default(row.type == OptionRow::Type::flag ? "" : row.by_default),
+      details(row.about.substr(std::min(headline.size() + 1, row.about.size()))),
+      values(fmt::format("{}", fmt::join(row.values, ", "))) {
+  if (const std::size_t bracket = headline.rfind(" ["); headline.ends_with(']')) {
+    const std::string named = headline.substr(bracket + 2);
+    by_default += (by_default.empty() ? "" : "; ") + named.substr(0, named.size() - 1);
+    headline.resize(bracket);
   }
-  if (row.type == Type::flag) text.type = "flag";
-  if (row.type == Type::list) text.type = "text, may be passed again";
-  if (row.type == Type::whole) text.type = "whole number " + row.range;
-  if (row.type == Type::number) text.type = "number " + row.range;
-  return text;
+  using enum OptionRow::Type;
+  type = row.type == flag      ? "flag"
+         : row.type == list    ? "text, may be passed again"
+         : row.type == whole   ? "whole number " + row.range
+         : row.type == number  ? "number " + row.range
+         : row.value == "DIR"  ? "folder"
+         : row.value == "FILE" ? "file"
+                               : "text";
 }
 
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all) {
@@ -134,7 +117,7 @@ std::string help_text(OptionRows& rows, const ProgramText& program, bool all) {
     if (!all && !row.is_common) continue;
     if (row.group != group) lines += fmt::format("\n{}:\n", row.group);
     group = row.group;
-    const OptionText text = text_of(row);
+    const OptionText text(row);
     lines += fmt::format("  {:<{}}{}", text.name, kText - 2, text.headline);
     lines += text.by_default.empty() ? "\n" : fmt::format(" [{}]\n", text.by_default);
   }
@@ -148,40 +131,42 @@ std::string help_text(OptionRows& rows, const ProgramText& program, bool all) {
 std::string example(OptionRows& rows, const OptionRow& row, const ProgramText& program) {
   if (row.name == "--help") return fmt::format("{} --help {}", program.name, rows.all()[1].name);
   if (row.group == "Help") return program.name + " " + row.name;
-  const bool is_option = row.name.starts_with("--");
-  const std::string name = is_option ? row.name.substr(2) : row.name;
-  std::string_view known = listed(kExamples, program.name + " " + name);
-  if (known.empty()) known = listed(kExamples, name);
-  if (known.empty() && row.values.size() > 1) known = row.values[1];
-  if (known.empty() && row.type != OptionRow::Type::flag) known = row.by_default;
-  std::string words = row.name;
-  if (!known.empty()) words += fmt::format(" {}", known);
-  if (row.about.find("with --image-size") != row.about.npos) words += " @photos";
-  // Programs without --model have their data already, and others may train on photos already.
-  if (!rows.find("--model")) words = words.substr(0, words.find(" @"));
-  if (program.usage.find(" --data ") != program.usage.npos)
-    words = words.substr(0, words.find(" @photos"));
-  if (row.group.starts_with("With "))  // "With --optimizer sgd, lars"
-    words = row.group.substr(5, row.group.find(',') - 5) + " " + words;
+  std::string words = row.name.starts_with("--") ? example_words(rows, row) : "";
+  // Programs without --model have their data already.
+  if (!rows.find("--model")) words = words.substr(0, words.find(" --dataset"));
   std::string command = program.usage;
-  const auto replace = [&](std::string_view from, std::string_view to) {
+  const auto replace = [&](const std::string& from, const std::string& to) {
     if (const std::size_t at = command.find(from); at != command.npos)
       command.replace(at, from.size(), to);
   };
-  replace(is_option ? "[OPTIONS]" : "[OPTIONS] ", is_option ? words : "");
-  for (const auto& [word, shown] : kWords) replace(word, shown);
-  if (command.find("--data ") != command.rfind("--data ")) replace("--data photos ", "");
+  for (const OptionRow& other : rows.all()) {  // words that the usage shows
+    const std::string value = example_value(other), option = other.name + " " + other.value;
+    if (!other.name.starts_with("--")) {
+      replace(other.name + (other.type == OptionRow::Type::list ? "..." : ""), value);
+    } else if (words.find(other.name + " ") == words.npos) {
+      replace(option, other.name + " " + value);
+    } else {
+      replace(option + " ", "");
+    }
+  }
+  replace(words.empty() ? "[OPTIONS] " : "[OPTIONS]", words);
   return command;
 }
 
 std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramText& program) {
-  const OptionText text = text_of(row);
+  const OptionText text(row);
+  std::vector<std::string> needed, excluded;
+  for (const auto& [option, holds, against] : row.conditions)
+    (against ? excluded : needed).push_back(option);
+  for (const auto& [option, what] : row.exclusions) excluded.push_back(option);
   const std::string off = row.type == OptionRow::Type::flag ? "off" : "none";
   const std::pair<const char*, std::string> facts[] = {
       {"Type", text.type},
       {"Values", text.values},
       {"Default", text.by_default.empty() ? off : text.by_default},
       {"Group", fmt::format("{} ({})", row.group, row.is_common ? "common" : "advanced")},
+      {"Only with", fmt::format("{}", fmt::join(needed, ", "))},
+      {"Not with", fmt::format("{}", fmt::join(excluded, ", "))},
       {"Example", example(rows, row, program)},
       {"Related", related(rows, row)}};
   std::string lines = fmt::format("{}\n    {}.\n", text.name, text.headline);

@@ -18,19 +18,20 @@ struct ProgramText {
 
 /// The help of one option. Texts may be empty.
 struct OptionText {
+  explicit OptionText(const OptionRow& row);
+
   std::string name;        ///< "--lr NUMBER"
   std::string headline;    ///< the noun phrase
   std::string by_default;  ///< "0.1; adam 0.001"
   std::string details;     ///< sentences that only the full help prints
-  std::string type;        ///< "number above 0"
   std::string values;      ///< "fp32, bf16"
+  std::string type;        ///< "number above 0"
 };
 
 /// `text` with its lines broken at spaces to fit `columns`. Broken lines continue after `indent`
 /// spaces.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t columns);
 
-OptionText text_of(const OptionRow& row);
 /// The common rows, or `all`, in groups. Without common rows it is always all of them.
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all);
 /// A command with `row` that works as it is, except for the files that it names.
@@ -45,8 +46,6 @@ std::string completion(OptionRows& rows, const ProgramText& program);
 /// The registries of models, data sets, optimizers, schedules, reducers, policies, devices,
 /// convolutions and instruction sets, for --list.
 std::string registries_text();
-/// Adds the names to choose from to the rows that have some.
-void add_choices(OptionRows& rows);
 
 /// main() of a program that may only be asked for an answer (--help): run_main() with `run`, or
 /// rank 0 prints what `parse` has put into `answer`. `parse` reads the command line. It throws the

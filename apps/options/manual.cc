@@ -15,7 +15,7 @@ std::string roff(const std::string& text) {
 }
 
 std::string option_entry(OptionRows& rows, const OptionRow& row, const ProgramText& program) {
-  const OptionText text = text_of(row);
+  const OptionText text(row);
   std::string entry = fmt::format(".TP\n.B {}\n{}.\n", text.name, text.headline);
   if (!text.details.empty()) entry += text.details + "\n";
   entry += fmt::format("Type: {}.\n", text.type);

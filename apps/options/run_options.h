@@ -53,15 +53,17 @@ struct CheckpointOptions {
             [this] { return every.text(); }, "INTERVAL",
             "Interval between checkpoints: steps (1000) or time (600s, 10m, 2h)\n"
             "Steps are at least 1. A time is above 0 and at most 31 years.")
-        .common();
-    rows.number("--keep", keep, Bounds::at_least(0),
-                "Number of newest checkpoints to keep; 0: all");
+        .common()
+        .idle_with("--no-run");
+    rows.number("--keep", keep, Bounds::at_least(0), "Number of newest checkpoints to keep; 0: all")
+        .idle_with("--no-run");
     rows.text("--resume", resume, "HOW",
               "Checkpoint to continue from: auto, never or a file\n"
               "auto is the newest good checkpoint of the run, if there is one.",
               check_resume)
         .suggests({"auto", "never"})
-        .common();
+        .common()
+        .idle_with("--no-run", [this] { return resume == "never"; });
   }
 
  private:
@@ -75,14 +77,14 @@ struct CheckpointOptions {
 /// Evaluations and reports.
 struct ReportOptions {
   std::string trace;  ///< a file; empty: none
-  std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
-  bool test_views = false;    ///< evaluate on six views of each image (apps/run/test_views.h)
-  double target = 0;          ///< accuracy in per cent at which the run ends; 0: none
-  std::int64_t patience = 0;  ///< evaluations without a better one that end the run; 0: none
-  bool epoch_lines = false;   ///< an evaluation and a line at the end of each epoch
-  bool placement = false;     ///< print each layer's kernel, each rank's host and cores
-  bool quiet = false;         ///< print only warnings and the result
-  bool verbose = false;       ///< print reducer, buckets, order of sums and memory too
+  std::int64_t log_every = 10, summary_every = 100, verify_every = 1000;
+  std::int64_t eval_every = 1000;  ///< 0: never, or after each epoch
+  bool epoch_lines = false;        ///< an evaluation and a line at the end of each epoch
+  bool test_views = false;         ///< evaluate on six views of each image (apps/run/test_views.h)
+  double target = 0;               ///< accuracy in per cent at which the run ends; 0: none
+  std::int64_t patience = 0;       ///< evaluations without a better one that end the run; 0: none
+  bool quiet = false;              ///< print only warnings and the result
+  bool verbose = false;            ///< print reducer, buckets, memory, kernels and cores too
 
   /// Whether the run evaluates at all. Then it also does at the end.
   bool evaluates() const { return eval_every > 0 || epoch_lines; }
@@ -90,41 +92,56 @@ struct ReportOptions {
   void declare(OptionRows& rows) {
     rows.group("Reports");
     rows.text(
-        "--trace", trace, "FILE",
-        "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"
-        "It is written at the end of the run. It contains the last 32768 compute spans of each "
-        "rank and as many of communication. They need 2 MiB of memory. From 33 ranks on, each "
-        "rank keeps fewer, so that all ranks together keep 2 million.");
-    rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between log lines");
+            "--trace", trace, "FILE",
+            "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"
+            "It is written at the end of the run. It contains the last 32768 compute spans of each "
+            "rank and as many of communication. They need 2 MiB of memory. From 33 ranks on, each "
+            "rank keeps fewer, so that all ranks together keep 2 million.")
+        .example("trace.json");
+    rows.number("--log-every", log_every, Bounds::at_least(1), "Steps between log lines")
+        .also_called({"print-freq"});
     rows.number("--summary-every", summary_every, Bounds::at_least(0),
-                "Steps between histograms of parameters and gradients; 0: never");
-    rows.number("--eval-every", eval_every, Bounds::at_least(0),
-                "Steps between evaluations; 0: never\n"
-                "They use the validation set, or without one the test set. Another evaluation "
-                "follows at the end of the run.")
+                "Steps between histograms of parameters and gradients; 0: never")
+        .idle_with("--no-run", [this] { return summary_every > 0; });
+    rows.add(
+            "--eval-every", OptionRow::Type::word,
+            [this](const std::string& text) {
+              epoch_lines = text == "epoch";
+              eval_every = epoch_lines ? 0 : parse_number<std::int64_t>("--eval-every", text, {});
+            },
+            [this] { return epoch_lines ? "epoch" : fmt::format("{}", eval_every); }, "INTERVAL",
+            "Steps between evaluations, or epoch; 0: never\n"
+            "They use the validation set, or without one the test set. Another evaluation follows "
+            "at the end of the run. epoch evaluates after each epoch and prints its seconds, loss "
+            "and accuracy.")
         .common();
+    const auto evaluated = [this] { return evaluates(); };
     rows.flag("--test-views", test_views,
               "Evaluation with the mean logits of six views of each image\n"
-              "The views are mirrored and moved by a pixel.");
+              "The views are mirrored and moved by a pixel.")
+        .only_with("--eval-every", evaluated)
+        .example(kOnImages.substr(1));
     rows.number("--target", target, Bounds::at_least(0, 100),
                 "Accuracy in percent of an evaluation that ends the run; 0: none\n"
-                "The run prints how long it took to reach the target.");
+                "The run prints how long it took to reach the target.")
+        .only_with("--eval-every", evaluated)
+        .example("94");
     rows.number("--patience", patience, Bounds::at_least(0),
                 "Evaluations without a better accuracy that end the run; 0: never\n"
-                "This needs a validation set (--validation).");
-    rows.flag("--epoch-lines", epoch_lines,
-              "Evaluation after each epoch, with its seconds, loss and accuracy");
+                "This needs a validation set (--validation).")
+        .only_with("--eval-every", evaluated)
+        .example("5 --validation 0.1");
     rows.number("--verify-every", verify_every, Bounds::at_least(0),
                 "Steps between comparisons of all ranks' weights; 0: with checkpoints");
     rows.flag(
         "--quiet", quiet,
         "Output of only the result, and of warnings on stderr\n"
         "The result is the accuracy and the folder of the run. Files contain as much as ever.");
-    rows.flag("--verbose", verbose,
-              "Start-up summary with reducer, buckets, order of sums and memory\n"
-              "--check prints them too.");
-    rows.flag("--log-device-placement", placement,
-              "Log lines with each layer's kernel and each rank's cores");
+    rows.flag(
+        "--verbose", verbose,
+        "Start-up summary with reducer, buckets, memory, kernels and cores\n"
+        "It names the kernel of each layer and the cores of each rank. --check prints all but "
+        "these two.");
   }
 };
 
@@ -147,7 +164,9 @@ struct RunFolderOptions {
                   fail_usage("--run {} is no name. Use another one.", given);
               })
         .common()
-        .only_if(never);
+        .only_if(never)
+        .example("first")
+        .also_called({"checkpoint-dir", "log-dir", "logdir", "output-dir", "train-dir"});
     rows.flag("--new", fresh, "New run, with the next free number").only_if(never);
     rows.flag("--no-run", none, "Run without a folder: nothing is kept").only_if(never);
   }

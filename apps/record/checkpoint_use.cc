@@ -18,7 +18,7 @@
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, validation,
-                                   check, skip_damaged, identity, folder)
+                                   check, identity, folder)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
                                    network, images, step, seed)
 
@@ -36,15 +36,15 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
 
 /// The facts about its images, some of which are options of its run.
 DataOfCheckpoint images_of(const RunFacts& facts) {
-  const RunFacts::Json validation = facts.option("validation"), folder = facts.option("data");
+  const RunFacts::Json validation = facts.option("validation"), folder = facts.option("data"),
+                       check = facts.option("check-images");
   return {.class_names = facts.texts("class_names"),
           .normalisation = facts.object_text("normalisation"),
           .format = facts.object_text("sample_format"),
           .identity = facts.text("files"),
           .folder = folder.is_string() ? folder.get<std::string>() : "",
           .validation = validation.is_number() ? validation.get<double>() : 0,
-          .check = facts.option("check-images") == "decode" ? "decode" : "headers",
-          .skip_damaged = facts.option("skip-damaged") == true};
+          .check = check.is_string() ? check.get<std::string>() : ""};
 }
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -141,11 +141,13 @@ void CheckpointChoice::declare(OptionRows& rows) {
   rows.group("Options");
   rows.text("CHECKPOINT", checkpoint, "",
             "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
-            "A folder, also that of a run, stands for its newest checkpoint.");
+            "A folder, also that of a run, stands for its newest checkpoint.")
+      .example("runs/first");
   rows.choice("--weights", weights, "NAME",
               "Weights: auto, ema or raw\n"
               "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
-              {"auto", "ema", "raw"});
+              {"auto", "ema", "raw"})
+      .example("raw");
 }
 
 void CheckpointUse::declare(OptionRows& rows) {
@@ -154,9 +156,11 @@ void CheckpointUse::declare(OptionRows& rows) {
               "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
               {"fp32", "bf16", "fp16"});
   rows.text("--device", device, "NAME", "Device (see train_cifar --list)",
-            [](const std::string& name) { find_device(name); });
+            [](const std::string& name) { find_device(name); })
+      .suggests(names_of(devices()));
   rows.optional_number("--threads", threads, Bounds::at_least(1),
-                       "Threads per rank [an equal share of the node's cores]");
+                       "Threads per rank [an equal share of the node's cores]")
+      .example("2");
 }
 
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
@@ -186,7 +190,6 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& d
   if (format.files) source.images.size = static_cast<int>(format.size.height);
   if (format.size.channels == 1) source.images.colours = "grey";
   source.images.check = checkpoint.images.check;
-  source.images.skip_damaged = checkpoint.images.skip_damaged;
   return source;
 }
 

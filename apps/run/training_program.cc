@@ -5,6 +5,7 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "apps/options/recipe.h"
 #include "apps/record/run_facts.h"
 #include "apps/record/run_place.h"
 #include "apps/run/trainer.h"
@@ -21,17 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Adds to the help what the recipe of the program's default model sets.
-void describe_recipe(OptionRows& rows, const Program& program, std::string_view model) {
-  for (const auto& [name, value] : program.recipe)
-    rows.at("--" + name).about += fmt::format("\n{} sets {}.", program.name, value);
-  for (const auto& [name, value] : find(models(), model).recipe) {
-    rows.at("--" + name).about += fmt::format("\nThe default model {} sets {}.", model, value);
-    if (name == "optimizer")
-      rows.at("--lr").about += fmt::format("\nThe default model {} uses {}.", model, value);
-  }
-}
-
 std::string_view default_model(const Program& program, const DatasetEntry& data) {
   return program.model.empty() ? data.model : program.model;
 }
@@ -43,6 +33,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.text("--config", config, "FILE",
             "TOML file of options such as lr = 0.05\nThe command line overrides the file.")
       .common()
+      .example("runs/first/config.toml")
       .is_of_command_line = true;
   o.model.declare(rows, default_model(program, data), program.as_published);
   o.schedule.declare(rows, data);
@@ -53,19 +44,23 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   o.run.declare(rows);
   o.checkpoints.declare(rows);
   rows.group("Instead of training");
-  rows.flag("--check", o.check, "Setup and all checks without training");
+  rows.flag("--check", o.check, "Setup and all checks without training")
+      .also_called({"print-config"});
   rows.optional_number("--find-lr", o.find_lr.steps, Bounds::at_least(20, 1000000),
                        "Steps of a learning-rate range test, such as 100\n"
                        "The rate rises from 1e-6 to 10. A table shows the loss, and a suggestion "
                        "follows. The points are in runs/find-lr.")
-      .only_if([] { return false; });
+      .only_if([] { return false; })
+      .example("100");
   rows.flag("--list", o.list,
             "Names of models, data sets, optimizers, schedules, reducers and more")
       .common();
   rows.flag("--summary", o.summary,
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
-  describe_recipe(rows, program, default_model(program, data));
+  describe_recipe(rows, program.recipe, program.name);
+  const std::string model(default_model(program, data));
+  describe_recipe(rows, find(models(), model).recipe, "The default model " + model);
 }
 
 /// The checkpoint that the run continues from; empty: none.
@@ -120,43 +115,9 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
   return model;
 }
 
-/// Whether the user's options override `name` of the model's recipe.
-bool overrides_recipe(OptionRows& rows, std::string_view name) {
-  constexpr std::string_view kSame =
-      ", --epochs --steps, --steps --epochs, --batch --global-batch, --global-batch --batch, "
-      "--epoch-lines --eval-every, ";
-  const std::string_view same = listed(kSame, name);
-  const bool of_optimizer = name == "--lr" || name == "--group" || is_of_optimizers(name.substr(2));
-  return rows.at(name).given() || (!same.empty() && rows.at(same).given()) ||
-         (of_optimizer && rows.at("--optimizer").given());
-}
-
-/// Whether a network's file may set the option: it chooses neither data nor files.
-bool is_of_recipes(const OptionRow& row) {
-  const bool is_path = row.type == OptionRow::Type::text && row.values.empty();
-  return !row.is_of_command_line && !is_path && row.name != "--dataset" && row.name != "--model" &&
-         row.group != "Run" && row.group != "Checkpoints";
-}
-
-/// `from` names the recipe in errors.
-void follow_recipe(OptionRows& rows, const Recipe& recipe, const std::string& from) {
-  for (const auto& [option, value] : recipe) {
-    const std::string name = "--" + option;
-    OptionRow* row = rows.find(name);
-    if (!row || !is_of_recipes(*row))
-      fail_usage("{}: recipe: {} is no option of a recipe. Remove it.", from, one_line(option));
-    if (overrides_recipe(rows, name)) continue;
-    try {
-      row->set(value, OptionRow::Source::recipe);
-    } catch (const Error& error) {
-      fail_usage("{}: recipe: {}", from, error.what());
-    }
-  }
-}
-
 /// Lets the command line override a config file that has --no-run or --run. Throws the usage error
 /// if one of them has both.
-void settle_folder(RunFolderOptions& run, OptionRows& rows) {
+void resolve_folder(RunFolderOptions& run, OptionRows& rows) {
   if (!run.none || (run.name.empty() && !run.fresh)) return;
   const OptionRow &none = rows.at("--no-run"),
                   &kept = rows.at(run.name.empty() ? "--new" : "--run");
@@ -181,75 +142,12 @@ void settle_range_test(Options& o) {
                          : std::filesystem::path(o.run.name).lexically_normal().filename().string();
   if (!o.run.none) o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
   o.schedule.steps = o.find_lr.steps;
+  o.schedule.steps_given = true;
   o.schedule.epochs = 0;
   o.run.name.clear();
   o.run.fresh = false;
   o.run.none = true;
   o.reports.trace.clear();
-}
-
-/// Throws the usage error for options that exclude each other. The error names the option and, from
-/// `rows`, the line of the config file that sets it.
-void check_together(const Options& o, OptionRows& rows) {
-  const auto where = [&](const char* name) { return rows.at(name).where(); };
-  const auto exclude = [&](bool both, const char* a, const char* b, const char* what) {
-    if (both) fail_usage("{} and {} both set the {}. Pass one of them.", where(a), where(b), what);
-  };
-  const ScheduleOptions& s = o.schedule;
-  exclude(s.steps > 0 && s.epochs > 0, "--steps", "--epochs", "length of the run");
-  exclude(s.batch > 0 && s.global_batch > 0, "--batch", "--global-batch", "batch");
-  exclude(s.accumulate > 1 && s.shards > 0, "--accumulate", "--shards", "number of shards");
-  if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
-    fail_usage("{} {} is too large for {}. Pass at most {:g}.", where("--loss-scale"),
-               o.optimizer.loss_scale, where("--clip-norm"), scaling.highest);
-  }
-  const DatasetEntry& data = find(datasets(), o.data.dataset);
-  if (data.files.empty() && !o.data.folder.empty()) {
-    fail_usage("{} {} is generated. Remove {}.", where("--dataset"), o.data.dataset,
-               where("--data"));
-  }
-  if (!data.files.empty() && o.data.folder.empty() && !o.summary) {
-    const std::string source = o.data.dataset == "cifar10_32" ? "cifar10" : o.data.dataset;
-    fail_usage("{} {} needs its files ({}). Pass --data DIR.", where("--dataset"), o.data.dataset,
-               data.own ? std::string(data.files)
-                        : fmt::format("scripts/get_data.sh {} downloads them", source));
-  }
-}
-
-/// The options that are not at their default and have no effect in this run, one line each.
-std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
-  const std::string& schedule = o.schedule.rate.schedule;
-  std::vector<std::string> notes;
-  const auto note = [&](bool used, const char* without, std::vector<const char*> names) {
-    for (const char* name : names) {
-      const OptionRow& row = rows.at(name);
-      if (!used && row.show() != row.by_default)
-        notes.push_back(fmt::format("{} does nothing without {}", name, without));
-    }
-  };
-  note(schedule == "exponential", "--lr-schedule exponential",
-       {"--lr-decay", "--lr-decay-epochs", "--lr-smooth"});
-  note(schedule == "cosine" || schedule == "linear", "--lr-schedule cosine or linear",
-       {"--lr-end"});
-  note(o.loss_scaling().dynamic, "--loss-scale dynamic", {"--loss-scale-steps"});
-  note(o.reports.evaluates(), "--eval-every or --epoch-lines",
-       {"--target", "--patience", "--test-views"});
-  note(o.ranks.reducer == "auto" || o.ranks.reducer == "nccl", "--reducer nccl",
-       {"--nccl-max-ctas"});
-  note(o.data.images.size > 0, "--image-size",
-       {"--crop-area", "--flip", "--workers", "--color-jitter", "--trivial-augment"});
-  note(find(datasets(), o.data.dataset).resizes, "--dataset folder",
-       {"--check-images", "--skip-damaged"});
-  const auto idle = [&](bool used, const char* name) {
-    const OptionRow& row = rows.at(name);
-    if (!used && row.show() != row.by_default)
-      notes.push_back(fmt::format("{} does nothing with --no-run", name));
-  };
-  idle(!o.run.none || o.reports.summary_every == 0, "--summary-every");
-  idle(!o.run.none, "--checkpoint-every");
-  idle(!o.run.none, "--keep");
-  idle(!o.run.none || o.checkpoints.resume != "never", "--resume");
-  return notes;
 }
 
 }  // namespace
@@ -276,23 +174,20 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
     text_to_print = registries_text();
     return nullptr;
   }
-  o.schedule.seed_given = rows.at("--seed").given();
-  o.schedule.batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
-  o.schedule.steps_given = rows.at("--steps").given() || o.find_lr.steps > 0;
-  o.schedule.shards_given = rows.at("--shards").given();
+  o.read_environment();
   follow_recipe(rows, program.recipe, program.name);
   const ModelEntry& model = choose_model(o, program);
   follow_recipe(rows, model.recipe, o.model.given);
-  settle_folder(o.run, rows);
-  check_together(o, rows);
-  settle_range_test(o);
+  resolve_folder(o.run, rows);
+  rows.check_exclusions();
+  o.data.check(rows, /*opened=*/!o.summary);
   o.optimizer.finish(rows);
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
-  if (rows.at("--lr").source == OptionRow::Source::initial)
-    o.schedule.rate.base = find(optimizers(), o.optimizer.name).rate;
+  o.schedule.finish(rows, find(optimizers(), o.optimizer.name));
+  settle_range_test(o);
   o.values = option_values(rows);
   if (o.find_lr.steps == 0) {
-    const std::vector<std::string> idle = idle_options(o, rows);
+    const std::vector<std::string> idle = rows.idle();
     o.notes.insert(o.notes.end(), idle.begin(), idle.end());
   }
   return options;

@@ -50,9 +50,8 @@ void check_rate(const ScheduleOptions& o, RunPlan& plan) {
   const double end = plan.epoch_at(plan.steps), last = plan.epoch_at(plan.steps - 1);
   const auto rate = static_cast<float>(learning_rate(plan.rate, last, end));
   if (!std::isfinite(rate)) {
-    fail_usage(
-        "--lr-decay {:g} every {:g} epochs overflows after {:.3g} epochs. Use a smaller one.",
-        o.rate.decay, o.rate.decay_epochs, end);
+    fail_usage("--lr-schedule {} overflows after {:.3g} epochs. Pass a smaller factor.",
+               o.rate.text(), end);
   }
   if (o.rate.warmup_epochs > end) {
     plan.notes.push_back(fmt::format(
@@ -63,14 +62,15 @@ void check_rate(const ScheduleOptions& o, RunPlan& plan) {
         "the learning rate is 0 before the run ends: the last steps learn nothing");
   }
   const RateOptions& r = plan.rate;
-  if ((r.schedule == "cosine" || r.schedule == "linear") && r.end > r.base) {
+  if (r.has_end() && r.end > r.base) {
     plan.notes.push_back(fmt::format(
         "the learning rate rises during the run, because --lr-end {:g} is above its start, {:g}",
         r.end, r.base));
   }
   if (r.schedule == "exponential" && r.decay > 1) {
     plan.notes.push_back(fmt::format(
-        "the learning rate rises during the run, because --lr-decay {:g} is above 1", r.decay));
+        "the learning rate rises during the run, because the factor of --lr-schedule {} is above 1",
+        r.text()));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "collectives/buckets.h"
@@ -10,6 +11,7 @@
 #include "net/optimizer.h"
 #include "net/rate.h"
 #include "net/update_options.h"
+#include "src/base/machine.h"
 #include "src/base/option_rows.h"
 #include "src/base/table.h"
 #include "src/base/view.h"
@@ -47,27 +49,51 @@ struct ScheduleOptions {
             fmt::format(
                 "Training steps [{}{}]", by_default.steps,
                 generated ? fmt::format("; {} on the generated set", generated->steps) : ""))
-        .common();
+        .common()
+        .excludes("--epochs", "length of the run")
+        .example("1000")
+        .also_called({"max-steps", "num-steps"});
     rows.optional_number("--epochs", epochs, Bounds::above_zero(),
                          "Passes over the training set, instead of --steps")
-        .common();
+        .common()
+        .example("10")
+        .also_called({"max-epochs", "num-epochs"});
     rows.optional_number("--batch", batch, Bounds::at_least(1),
                          "Samples per rank and step [128 / ranks]")
-        .common();
+        .common()
+        .excludes("--global-batch", "batch")
+        .example("64")
+        .also_called({"batch-size"});
     rows.optional_number("--global-batch", global_batch, Bounds::at_least(1),
                          "Samples per step on all ranks together [batch * ranks]")
-        .common();
+        .common()
+        .example("256");
     rows.optional_number("--shards", shards, Bounds::at_least(1),
                          "Shards of the global batch, summed in one fixed order [ranks]\n"
                          "The same number of shards gives bitwise identical weights on any number "
-                         "of ranks.");
+                         "of ranks.")
+        .example("4");
     rows.number("--accumulate", accumulate, Bounds::at_least(1, 1 << 20),
                 "Gradient accumulation: micro-batches per rank and step\n"
-                "Each has --batch samples. The number of shards grows by the same factor.");
+                "Each has --batch samples. The number of shards grows by the same factor.")
+        .excludes("--shards", "number of shards")
+        .example("4")
+        .also_called(
+            {"accumulate-grad-batches", "grad-accum-steps", "gradient-accumulation-steps"});
     rows.number("--seed", seed, Bounds::at_least(0),
                 "Random seed for initial weights, sample order and augmentation")
-        .common();
+        .common()
+        .example("2");
     declare_rate(rows);
+  }
+
+  /// After the rows are read. `optimizer`: its rate is the default.
+  void finish(OptionRows& rows, const OptimizerEntry& optimizer) {
+    seed_given = rows.at("--seed").given();
+    batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
+    steps_given = rows.at("--steps").given();
+    shards_given = rows.at("--shards").given();
+    if (rows.at("--lr").source == OptionRow::Source::initial) rate.base = optimizer.rate;
   }
 
  private:
@@ -77,7 +103,7 @@ struct ScheduleOptions {
       if (entry.rate != rate.base) others += fmt::format("; {} {:g}", entry.name, entry.rate);
     }
     const std::string brackets = others.empty() ? "" : fmt::format(" [{}]", others.substr(2));
-    rows.group("Learning rate");
+    rows.group("Learning rate", /*shapes_weights=*/true);
     rows.number("--lr", rate.base, Bounds::above_zero(),
                 "Learning rate" + brackets +
                     "\nFactor of each update of the weights. --lr-schedule lowers it during the "
@@ -86,32 +112,34 @@ struct ScheduleOptions {
                     "slowly, pass three times as much.\n"
                     "A rate fits one batch size. For twice the batch pass twice the rate, or let "
                     "--lr-scale-batch do that. A large rate needs --warmup-epochs.")
-        .shapes_weights()
-        .common();
-    rows.text("--lr-schedule", rate.schedule, "NAME", "Learning-rate schedule (see --list)",
-              [](const std::string& name) { find(rate_schedules(), name); })
-        .shapes_weights()
-        .common();
-    rows.number("--lr-decay", rate.decay, Bounds::above_zero(),
-                "Factor of the rate per --lr-decay-epochs, with --lr-schedule exponential")
-        .shapes_weights();
-    rows.number("--lr-decay-epochs", rate.decay_epochs, Bounds::above_zero(),
-                "Epochs per --lr-decay, with --lr-schedule exponential")
-        .shapes_weights();
-    rows.flag("--lr-smooth", rate.smooth,
-              "Smooth decay instead of steps, with --lr-schedule exponential")
-        .shapes_weights();
+        .common()
+        .follows("--optimizer")
+        .example("0.03 --lr-schedule cosine")
+        .also_called({"learning-rate"});
+    rows.add(
+            "--lr-schedule", OptionRow::Type::text,
+            [this](const std::string& text) { rate.choose(text); }, [this] { return rate.text(); },
+            "NAME",
+            "Learning-rate schedule (see --list)\n"
+            "exponential:FACTOR@EPOCHS multiplies the rate by FACTOR after every EPOCHS epochs. "
+            "exponential:FACTOR@EPOCHS:smooth does so little by little.")
+        .suggests(names_of(rate_schedules()))
+        .common()
+        .example("cosine")
+        .also_called({"lr-scheduler", "sched"});
     rows.number("--lr-end", rate.end, Bounds::at_least(0),
                 "Final learning rate, with --lr-schedule cosine or linear")
-        .shapes_weights();
+        .only_with("--lr-schedule cosine or linear", [this] { return rate.has_end(); })
+        .example("0.001");
     rows.number("--lr-scale-batch", rate_batch, Bounds::at_least(0),
                 "Global batch that --lr is meant for; 0: no scaling\n"
                 "The rate is --lr times the global batch, divided by this (linear scaling rule).")
-        .shapes_weights();
+        .example("128 --global-batch 512");
     rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
                 "Epochs of linear warm-up from 0")
-        .shapes_weights()
-        .common();
+        .common()
+        .example("5")
+        .also_called({"lr-warmup-epochs"});
   }
 };
 
@@ -124,48 +152,33 @@ struct RankOptions {
   double bucket_mb = 0;   ///< 0: kDefaultBucketMb, or what suits the device or the hosts' link
   Type wire = Type::f32;  ///< the type of numbers in messages between hosts
   std::string progress = "auto";
-  double timeout = 60;    ///< seconds without progress after which the run ends with a reason
-  int nccl_max_ctas = 0;  ///< thread blocks of an all-reduce; 0: 8, or NCCL's own choice
+  double timeout = 60;  ///< seconds without progress after which the run ends with a reason
+  /// Thread blocks of NCCL's all-reduce; 0: 8, between hosts NCCL's choice, and 4 with
+  /// --deterministic. LOCKSTEP_NCCL_MAX_CTAS, for debugging, is the same on all ranks.
+  int nccl_max_ctas = 0;
 
   void declare(OptionRows& rows) {
     constexpr double kLargestBucket = 1 << 20;  // MiB: more than any model has
-    constexpr double kMostCtas = 64;            // NCCL's channels
     rows.group("Ranks");
     rows.text("--reducer", reducer, "NAME", "All-reduce of the gradients (see --list)",
               [](const std::string& name) { find_reducer(name); })
+        .suggests(names_of(reducers()))
         .common();
-    rows.optional_number("--nccl-max-ctas", nccl_max_ctas, Bounds::at_least(1, kMostCtas),
-                         "Most thread blocks (CTAs) that NCCL's all-reduce uses "
-                         "[8; between hosts NCCL's choice; 4 with --deterministic]");
     rows.optional_number("--bucket-mb", bucket_mb, Bounds::above_zero(kLargestBucket),
                          "Size of a gradient bucket in MiB [1; measured between hosts]\n"
                          "On GPUs the default is an eighth of all gradients, from 1 to 8 MiB.\n"
                          "Between hosts, --reducer auto chooses the size at which bytes take ten "
-                         "times as long as latencies.");
-    rows.add(
-            "--wire", OptionRow::Type::word,
-            [this](const std::string& name) { wire = parse_wire(name); },
-            [this] { return name_of(wire); }, "TYPE",
-            "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
-            "Error feedback adds the rounding error to the next step's gradients. With --reducer "
-            "direct the type also applies between ranks of a host.")
-        .suggests(kWireTypes)
+                         "times as long as latencies.")
+        .example("4");
+    rows.type("--wire", wire,
+              "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
+              "Error feedback adds the rounding error to the next step's gradients. With --reducer "
+              "direct the type also applies between ranks of a host.")
         .shapes_weights();
-    rows.text("--progress", progress, "NAME",
-              "Progress of the all-reduce during backward (see --list)",
-              [](const std::string& name) { find(policies(), name); });
+    rows.entry("--progress", progress, "Progress of the all-reduce during backward (see --list)",
+               policies());
     rows.number("--timeout", timeout, Bounds::above_zero(kLongestTime),
                 "Seconds without progress before the run ends with an error");
-  }
-
- private:
-  inline static const std::vector<std::string> kWireTypes = {"fp32", "bf16", "fp16"};
-
-  /// Also "f32" and "f16".
-  static Type parse_wire(const std::string& name) {
-    const std::string full = name == "f32" || name == "f16" ? "fp" + name.substr(1) : name;
-    one_of("--wire", kWireTypes)(full);
-    return type_called(full);
   }
 };
 
@@ -176,30 +189,30 @@ struct ComputeOptions {
   std::string isa = "auto";
   bool deterministic = false;
   bool tf32 = false;
-  bool no_graph = false;
-  int threads = 0;  ///< per rank; 0: the node's cores divided by its ranks
+  bool no_graph = false;  ///< LOCKSTEP_GRAPH=off, for debugging: the results are the same
+  int threads = 0;        ///< per rank; 0: the node's cores divided by its ranks
 
   void declare(OptionRows& rows) {
     rows.group("Ranks");
     rows.text("--device", name, "NAME", "Device (see --list)",
               [](const std::string& device) { find_device(device); })
-        .common();
-    rows.text("--conv", convolution, "NAME", "Convolution kernels of CPU cores (see --list)",
-              [](const std::string& way) { find(convolutions(), way); });
-    rows.text("--isa", isa, "NAME", "Widest instruction set of CPU cores (see --list)",
-              [](const std::string& set) { find(instruction_sets(), set); });
+        .suggests(names_of(devices()))
+        .common()
+        .also_called({"cpu cpu", "no-cuda cpu"});
+    rows.entry("--conv", convolution, "Convolution kernels of CPU cores (see --list)",
+               convolutions());
+    rows.entry("--isa", isa, "Widest instruction set of CPU cores (see --list)",
+               instruction_sets());
     rows.flag("--deterministic", deterministic,
               "Deterministic kernels, which may be slower\n"
               "The device cpu is always deterministic.");
     rows.flag("--tf32", tf32,
               "TF32 tensor cores for fp32 on GPUs\n"
               "Factors keep 10 bits of mantissa. Sums stay fp32.");
-    rows.flag("--no-graph", no_graph,
-              "Separate kernel launches on devices that could repeat a graph\n"
-              "The results are bitwise identical.");
     rows.optional_number("--threads", threads, Bounds::at_least(1),
                          "Threads per rank [an equal share of the node's cores]")
-        .common();
+        .common()
+        .example("2");
   }
 };
 
@@ -211,6 +224,14 @@ struct StepOptions {
   RankOptions ranks;
   ComputeOptions device;
 
+  /// Reads the variables for debugging. Throws the usage error.
+  void read_environment() {
+    constexpr const char* kCtas = "LOCKSTEP_NCCL_MAX_CTAS";
+    constexpr double kMostCtas = 64;  // NCCL's channels
+    device.no_graph = !switched_on("LOCKSTEP_GRAPH");
+    if (const char* most = std::getenv(kCtas))
+      ranks.nccl_max_ctas = parse_number<int>(kCtas, most, Bounds::at_least(1, kMostCtas));
+  }
   LossScaling loss_scaling() const { return optimizer.loss_scaling(model.precision); }
 };
 

@@ -60,8 +60,7 @@ std::string optimizer_text(const RunParts& f) {
     text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", options.schedule.rate.base,
                         options.schedule.rate_batch, f.plan.rate_factor);
   }
-  if (rate.schedule == "cosine" || rate.schedule == "linear")
-    text += fmt::format(" to {:g}", rate.end);
+  if (rate.has_end()) text += fmt::format(" to {:g}", rate.end);
   if (rate.warmup_epochs > 0) text += fmt::format(", warm-up {:g} epochs", rate.warmup_epochs);
   if (o.weight_decay > 0) {
     const bool decoupled = f.step.optimizer().decay() == Decay::decoupled;
@@ -314,7 +313,7 @@ void print_summary(const RunParts& f, const RunFacts& facts, const Loader& loade
   reporter.line(fmt::format("Lockstep {}", build_name()));
   for (const auto& [text, warns] : lines.lines)
     warns ? reporter.warning(text) : reporter.line(text);
-  if (f.options.reports.placement) print_placement(f, facts, reporter);
+  if (f.options.reports.verbose) print_placement(f, facts, reporter);
 }
 
 }  // namespace lockstep

@@ -11,12 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 #include "collectives/comm/flight_recorder.h"
+#include "src/base/machine.h"
 
 namespace lockstep {
 namespace {
@@ -118,13 +117,7 @@ std::vector<int> heartbeat_peers(int self, int count) {
   return peers;
 }
 
-bool heartbeat_wanted() {
-  const char* const variable = std::getenv("LOCKSTEP_HEARTBEAT");
-  const std::string_view choice = variable == nullptr ? "on" : variable;
-  if (choice != "on" && choice != "off")
-    fail_usage("LOCKSTEP_HEARTBEAT is \"{}\". Set it to off, or unset it.", choice);
-  return choice == "on";
-}
+bool heartbeat_wanted() { return switched_on("LOCKSTEP_HEARTBEAT"); }
 
 std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   if (node.size() == all.size()) return nullptr;

@@ -9,8 +9,6 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 
-void fail_toml_assertion() { throw TomlAssertion(); }
-
 namespace lockstep {
 namespace {
 

@@ -2,14 +2,6 @@
 // this folder include it.
 #pragma once
 
-#define TOML_HEADER_ONLY 1
-#define TOML_ENABLE_FORMATTERS 0
-// toml++ asserts what some mistakes break, such as "[}". A TomlAssertion does not end the program.
-struct TomlAssertion {};
-[[noreturn]] void fail_toml_assertion();
-#define TOML_ASSERT(expression) ((expression) ? void() : fail_toml_assertion())
-#include <toml++/toml.h>
-
 #include <map>
 #include <memory>
 #include <set>
@@ -18,6 +10,7 @@ struct TomlAssertion {};
 #include <vector>
 
 #include "net/description/layer_row.h"
+#include "src/files/toml.h"
 
 namespace lockstep {
 

@@ -1,9 +1,6 @@
 #include "net/description/network_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 
 #include "net/description/layer_kinds.h"
 #include "net/description/network_builder.h"
@@ -20,39 +17,7 @@ constexpr std::size_t kMostBytes = 32'768;
 constexpr std::int64_t kLargestSample = 1 << 14;
 constexpr int kAssumedClasses = 10;
 
-/// The first line up to which toml++ meets a TomlAssertion, which does not name it.
-int line_of_assertion(std::string_view text) {
-  int line = 1;
-  for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n', end + 1)) {
-    try {
-      static_cast<void>(toml::parse(text.substr(0, end)));
-    } catch (const toml::parse_error&) {  // the rest may be missing
-    } catch (const TomlAssertion&) {
-      break;
-    }
-    ++line;
-  }
-  return line;
-}
-
-toml::table parse(const std::string& text, const std::string& file) {
-  // toml++ 3.3 is undefined for some letters that TOML allows only in texts and comments, such as
-  // U+0282 after a number. '?' is allowed at the same places. A byte order mark stays.
-  std::string plain = text;
-  const auto other = [](char c) { return static_cast<unsigned char>(c) > 127; };
-  const auto begin = plain.begin() + (text.starts_with("\xef\xbb\xbf") ? 3 : 0);
-  std::replace_if(begin, plain.end(), other, '?');
-  try {
-    static_cast<void>(toml::parse(std::string_view(plain), std::string_view(file)));
-    return toml::parse(std::string_view(text), std::string_view(file));
-  } catch (const TomlAssertion&) {
-    fail_usage("{}:{}: TOML: a bracket or sign is not allowed here. Correct the line.", file,
-               line_of_assertion(plain));
-  } catch (const toml::parse_error& error) {
-    fail_usage("{}:{}: TOML: {}. Correct the line.", file, error.source().begin.line,
-               one_line(std::string(error.description())));
-  }
-}
+constexpr const char* kAdvice = "Correct the line.";
 
 /// The shape of `sample = [height, width, channels]` or, for texts, [words].
 Shape sample_of(const NetworkFile& network) {
@@ -166,19 +131,7 @@ ModelEntry entry_of(const std::string& name, std::shared_ptr<NetworkFile> networ
 
 std::string read_network_file(const std::filesystem::path& file) {
   const std::string name = file.string();
-  std::error_code error;
-  const auto status = std::filesystem::status(file, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    fail_usage("cannot read --model {}: it is not a file. Pass a file.", name);
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) fail_usage("cannot read --model {}: {}. Pass a file.", name, std::strerror(errno));
-  std::string text(kMostBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) fail_usage("cannot read --model {}: {}. Pass a file.", name, std::strerror(errno));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMostBytes)
-    fail_usage("--model {} has more than {} bytes. Use blocks and repeat.", name, kMostBytes);
+  std::string text = read_toml("--model", file, kMostBytes);
   std::erase(text, '\r');
   std::replace(text.begin(), text.end(), '\t', ' ');
   int number = 0;
@@ -196,14 +149,15 @@ ModelEntry network_entry(const std::string& name, const std::string& text,
                          const std::string& file) {
   if (text.size() > kMostBytes)  // of a checkpoint
     fail_usage("the network of {} has more than {} bytes. Use another file.", file, kMostBytes);
-  ModelEntry entry = entry_of(name, std::make_shared<NetworkFile>(file, parse(text, file)));
+  ModelEntry entry =
+      entry_of(name, std::make_shared<NetworkFile>(file, parse_toml(text, file, kAdvice)));
   entry.build(entry.sample, kAssumedClasses);
   return entry;
 }
 
 ModelEntry built_in_network(const std::string& name, const std::string& text) {
   const std::string file = name + ".toml";
-  auto network = std::make_shared<NetworkFile>(file, parse(text, file));
+  auto network = std::make_shared<NetworkFile>(file, parse_toml(text, file, kAdvice));
   network->built_in = true;
   return entry_of(name, network);
 }

@@ -13,7 +13,8 @@ constexpr OptimizerOption momentum_option(float value) {
   return {.name = "momentum",
           .about = "Momentum: share of the last step in the next; 0: none",
           .value = value,
-          .common = true};
+          .common = true,
+          .example = "0.9"};
 }
 
 /// m = momentum * m + g; the direction is m, or g + momentum * m.

@@ -9,7 +9,10 @@ namespace {
 
 constexpr OptimizerOption kOptions[] = {
     momentum_option(0),
-    {.name = "nesterov", .about = "Nesterov momentum", .kind = OptimizerOption::Kind::flag},
+    {.name = "nesterov",
+     .about = "Nesterov momentum",
+     .kind = OptimizerOption::Kind::flag,
+     .example = "--momentum 0.9"},
 };
 
 struct Plain {

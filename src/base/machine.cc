@@ -168,6 +168,14 @@ std::string program_checksum() {
   return fmt::format("{:08x}", crc32c(bytes));
 }
 
+bool switched_on(const char* name) {
+  const char* const variable = std::getenv(name);
+  const std::string choice = variable == nullptr ? "on" : variable;
+  if (choice != "on" && choice != "off")
+    fail_usage("{} is \"{}\". Set it to off, or unset it.", name, choice);
+  return choice == "on";
+}
+
 std::string build_name() {
 #ifdef __clang__
   constexpr std::string_view compiler = "Clang " __clang_version__;

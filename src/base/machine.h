@@ -31,6 +31,9 @@ double memory_quota(const std::string& groups = "/proc/self/cgroup",
 std::size_t available_memory_bytes();
 /// Processes of this host that the kernel has killed because memory was short; 0 if unknown.
 double memory_kills();
+/// Whether the variable `name` of the environment is "on" or not set. Throws the usage error unless
+/// it is "on" or "off".
+bool switched_on(const char* name);
 /// "0.1.0 (3f2a...), GCC 12.2.0": version, source revision and compiler of this build.
 std::string build_name();
 /// A checksum of this program's file. It differs between builds, even of the same revision. Throws

@@ -106,8 +106,10 @@ OptionRow& OptionRows::add(const std::string& name, OptionRow::Type type, CheckW
                            std::function<std::string()> show, const char* placeholder,
                            const std::string& about) {
   const std::string by_default = show();
-  return rows_.emplace_back(OptionRow{name, type, placeholder, about, group_, std::move(read),
-                                      std::move(show), by_default});
+  OptionRow& row = rows_.emplace_back(OptionRow{name, type, placeholder, about, group_,
+                                                std::move(read), std::move(show), by_default});
+  row.is_of_weights = shapes_weights_;
+  return row;
 }
 
 OptionRow& OptionRows::text(const std::string& name, std::string& value, const char* placeholder,
@@ -140,6 +142,16 @@ OptionRow& OptionRows::flag(const std::string& name, bool& value, const std::str
   return add(name, OptionRow::Type::flag, read, show, "", about);
 }
 
+OptionRow& OptionRows::type(const std::string& name, Type& value, const std::string& about) {
+  const std::vector<std::string> names{"fp32", "bf16", "fp16"};
+  const auto read = [&value, check = one_of(name, names)](const std::string& text) {
+    check(text);
+    value = type_called(text);
+  };
+  const auto show = [&value] { return name_of(value); };
+  return add(name, OptionRow::Type::word, read, show, "TYPE", about).suggests(names);
+}
+
 OptionRow* OptionRows::find(std::string_view name) {
   const auto found = std::find_if(rows_.begin(), rows_.end(),
                                   [&](const OptionRow& row) { return row.name == name; });
@@ -150,6 +162,44 @@ OptionRow& OptionRows::at(std::string_view name) {
   OptionRow* row = find(name);
   expect(row != nullptr, "an option that is read is declared");
   return *row;
+}
+
+void OptionRows::check_exclusions() {
+  for (const OptionRow& row : rows_) {
+    for (const auto& [option, what] : row.exclusions) {
+      const OptionRow& other = at(option);
+      if (!row.differs() || !other.differs()) continue;
+      if (what.empty())
+        fail_usage("{} does not work with {}. Pass one of them.", row.where(), other.where());
+      fail_usage("{} and {} both set the {}. Pass one of them.", row.where(), other.where(), what);
+    }
+  }
+}
+
+bool OptionRows::overrides_recipe(const OptionRow& row) {
+  const auto excludes = [](const OptionRow& one, const OptionRow& other) {
+    return std::any_of(one.exclusions.begin(), one.exclusions.end(),
+                       [&](const auto& exclusion) { return exclusion.option == other.name; });
+  };
+  return std::any_of(rows_.begin(), rows_.end(), [&](const OptionRow& other) {
+    return other.given() && (other.name == row.name || other.name == row.leader ||
+                             excludes(row, other) || excludes(other, row));
+  });
+}
+
+std::vector<std::string> OptionRows::idle() {
+  std::vector<std::string> notes;
+  for (const OptionRow& row : rows_) {
+    for (const auto& [option, holds, against] : row.conditions) {
+      if (!row.differs()) continue;
+      const auto set = [&, &name = option] { return at(name).differs(); };
+      const bool idle = against ? set() && (!holds || holds()) : !(holds ? holds() : set());
+      if (!idle) continue;
+      notes.push_back(
+          fmt::format("{} does nothing {} {}", row.name, against ? "with" : "without", option));
+    }
+  }
+  return notes;
 }
 
 }  // namespace lockstep

@@ -7,11 +7,15 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "src/base/table.h"
+#include "src/base/view.h"
 
 namespace lockstep {
 
@@ -50,6 +54,14 @@ struct OptionRow {
   enum class Type { text, whole, number, flag, word, list };
   /// The source of the value.
   enum class Source { initial, recipe, file, command_line };
+  struct Exclusion {
+    std::string option, what;  ///< what both set; empty: they do not work together
+  };
+  struct Condition {
+    std::string option;           ///< "--lr-schedule cosine or linear"
+    std::function<bool()> holds;  ///< empty: `option` differs from its default
+    bool against = false;         ///< the row has no effect if `option` is set and holds()
+  };
 
   std::string name;  ///< "--lr"; without dashes: a word of the command line that is no option
   Type type = Type::text;
@@ -69,6 +81,11 @@ struct OptionRow {
   bool is_of_weights = false;
   bool is_of_command_line = false;     ///< config files cannot contain it
   std::function<bool()> applies = {};  ///< empty: always
+  std::vector<Exclusion> exclusions = {};
+  std::vector<Condition> conditions = {};
+  std::string leader = {};        ///< follows()
+  std::string example_text = {};  ///< example()
+  std::vector<std::string> other_names = {};
 
   /// A resumed run with another value is no longer the same run.
   OptionRow& shapes_weights() {
@@ -90,11 +107,44 @@ struct OptionRow {
     applies = std::move(condition);
     return *this;
   }
+  /// Only one of this option and `option` can be set. `what`: what both set.
+  OptionRow& excludes(std::string option, std::string what = "") {
+    exclusions.push_back({std::move(option), std::move(what)});
+    return *this;
+  }
+  /// The option has an effect only with another one: "--image-size", or "--lr-schedule cosine".
+  OptionRow& only_with(std::string option, std::function<bool()> holds = {}) {
+    conditions.push_back({std::move(option), std::move(holds)});
+    return *this;
+  }
+  /// The option has no effect if `option` is set and, with `when`, if that returns true.
+  OptionRow& idle_with(std::string option, std::function<bool()> when = {}) {
+    conditions.push_back({std::move(option), std::move(when), /*against=*/true});
+    return *this;
+  }
+  /// A recipe sets the option only for its own choice of `option`.
+  OptionRow& follows(std::string option) {
+    leader = std::move(option);
+    return *this;
+  }
+  /// The value in an example, perhaps with all other options that it needs; of a flag only these.
+  OptionRow& example(std::string words) {
+    example_text = std::move(words);
+    return *this;
+  }
+  /// Its names in other trainers (PyTorch's examples, torchvision, timm, Lightning, Keras,
+  /// TensorFlow's tutorials), in small letters with dashes, perhaps with the value here: "amp
+  /// bf16".
+  OptionRow& also_called(std::vector<std::string> names) {
+    other_names = std::move(names);
+    return *this;
+  }
 
   /// Reads `text`, which must not be empty or contain control characters.
   void set(const std::string& text, Source from);
   /// On the command line or in the config file.
   bool given() const { return source >= Source::file; }
+  bool differs() const { return show() != by_default; }
   /// "--steps", or "--steps (run.toml:3)" if the config file sets it: for errors.
   std::string where() const;
 };
@@ -104,8 +154,11 @@ class OptionRows {
   OptionRows() = default;
   OptionRows& operator=(OptionRows&&) = delete;  ///< neither copied nor moved
 
-  /// The heading of the rows that follow.
-  void group(const std::string& name) { group_ = name; }
+  /// The heading of the rows that follow, and whether all of them shape the weights.
+  void group(const std::string& name, bool shapes_weights = false) {
+    group_ = name;
+    shapes_weights_ = shapes_weights;
+  }
   /// A path may begin with "~" (home_path()). `check` throws the usage error.
   OptionRow& text(const std::string& name, std::string& value, const char* placeholder,
                   const std::string& about, CheckWord check = {});
@@ -113,6 +166,13 @@ class OptionRows {
   OptionRow& choice(const std::string& name, std::string& value, const char* placeholder,
                     const std::string& about, const std::vector<std::string>& names) {
     return text(name, value, placeholder, about, one_of(name, names)).suggests(names);
+  }
+  /// The name of an entry of `registry` (src/base/table.h).
+  template <class Entry>
+  OptionRow& entry(const std::string& name, std::string& value, const std::string& about,
+                   std::span<const Entry> registry) {
+    const auto check = [registry](const std::string& text) { lockstep::find(registry, text); };
+    return text(name, value, "NAME", about, check).suggests(names_of(registry));
   }
   /// One text per occurrence; in a config file, an array of texts.
   OptionRow& list(const std::string& name, std::vector<std::string>& values,
@@ -136,6 +196,8 @@ class OptionRows {
     return number(name, value, range, about, /*optional=*/true);
   }
   OptionRow& flag(const std::string& name, bool& value, const std::string& about);
+  /// fp32, bf16 or fp16.
+  OptionRow& type(const std::string& name, Type& value, const std::string& about);
   /// Any other option: `read` turns a word or a number into the value, `show` turns it back.
   OptionRow& add(const std::string& name, OptionRow::Type type, CheckWord read,
                  std::function<std::string()> show, const char* placeholder,
@@ -147,8 +209,17 @@ class OptionRows {
   /// A row that exists.
   OptionRow& at(std::string_view name);
 
+  /// Throws the usage error if two options are set that exclude each other. It names the lines of
+  /// the config file that set them.
+  void check_exclusions();
+  /// Whether the user has set `row`, an option that it excludes, or the option that it follows.
+  bool overrides_recipe(const OptionRow& row);
+  /// The options that are set and have no effect: "--lr-end does nothing without ...".
+  std::vector<std::string> idle();
+
  private:
   std::string group_;
+  bool shapes_weights_ = false;
   std::deque<OptionRow> rows_;
 };
 

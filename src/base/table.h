@@ -23,6 +23,13 @@ std::string nearest(std::string_view name, const std::vector<std::string_view>& 
 [[noreturn]] void fail_unknown(std::string_view kind, std::string_view name,
                                const std::vector<std::string_view>& known);
 
+template <class Entry>
+std::vector<std::string> names_of(std::span<const Entry> registry) {
+  std::vector<std::string> names;
+  for (const Entry& entry : registry) names.emplace_back(entry.name);
+  return names;
+}
+
 /// The entry of `registry` with this name. Throws the usage error if there is none.
 template <class Entry>
 const Entry& find(std::span<const Entry> registry, std::string_view name) {

@@ -44,14 +44,6 @@ std::string shell_word(const std::string& text) {
   return plain ? word : "'" + word + "'";
 }
 
-std::string_view listed(std::string_view list, std::string_view name) {
-  const std::string begin = fmt::format(", {} ", name);
-  const std::size_t at = list.find(begin);
-  if (at == list.npos) return {};
-  const std::string_view rest = list.substr(at + begin.size());
-  return rest.substr(0, rest.find(", "));
-}
-
 std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
@@ -60,6 +52,16 @@ std::vector<std::string> lines_of(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return lines;
+}
+
+std::vector<std::string> split(std::string_view text, char sign) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(sign, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
 }
 
 std::vector<std::pair<std::string, std::string>> named_values(std::string_view text,

@@ -21,14 +21,14 @@ std::string one_line(const std::string& text);
 /// `text` as a word that a shell reads.
 std::string shell_word(const std::string& text);
 
-/// The words after `name` in a list such as ", lr 0.1, nesterov --momentum 0.9, "; "" without it.
-std::string_view listed(std::string_view list, std::string_view name);
-
 /// Some editors of Windows begin a file of UTF-8 with it.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// The lines of `text`, without their ends.
 std::vector<std::string> lines_of(std::string_view text);
+
+/// The parts of `text` between signs, at least one; they may be empty.
+std::vector<std::string> split(std::string_view text, char sign);
 
 /// The lines of `text` that consist of a name, `sign` and a value, in order. Skips other lines.
 std::vector<std::pair<std::string, std::string>> named_values(std::string_view text,

@@ -37,6 +37,7 @@ struct AugmentationOption {
   std::string_view about;  ///< OptionRow::about
   std::string_view text;   ///< before the number in the start-up summary
   double most;             ///< the largest number
+  std::string_view example;
 };
 
 /// Part of an image in pixels; it may reach beyond the image. As constructed it has none.

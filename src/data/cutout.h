@@ -12,7 +12,8 @@ namespace lockstep {
 /// A square hole around any pixel of the image: a part of it may lie outside.
 struct Cutout {
   static constexpr AugmentationOption kOption{
-      "cutout", "Side in pixels of the square cut from training images; 0: none", "cutout", 1024};
+      "cutout", "Side in pixels of the square cut from training images; 0: none", "cutout", 1024,
+      "8"};
   static constexpr Purpose kStream{6};
   int value = 0;
 

@@ -9,17 +9,15 @@
 
 namespace lockstep {
 
-void declare_image_files(OptionRows& rows, ImageOptions& images) {
-  rows.choice("--check-images", images.check, "HOW",
-              "Check of image files at start\n"
-              "headers reads the header and the end of each file. decode decodes all files, which "
-              "finds every damage.",
-              kImageChecks);
-  rows.flag("--skip-damaged", images.skip_damaged,
-            "Omission of damaged image files\n"
-            "Without it, damaged files end the run with their names. The check at start finds most "
-            "of them, see --check-images. In training the next image takes the place of a file "
-            "that is found later. Evaluations do not count it.");
+OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images) {
+  return rows.choice(
+      "--check-images", images.check, "HOW",
+      "Check of image files at start: headers, decode, skip or decode,skip\n"
+      "headers reads the header and the end of each file. decode decodes all files, which finds "
+      "every damage. Damaged files end the run with their names. skip is headers, but leaves "
+      "damaged files out, and decode,skip does so after decoding all files. In training the next "
+      "image takes the place of a file that is found later. Evaluations do not count it.",
+      {"headers", "decode", "skip", "decode,skip"});
 }
 
 namespace {
@@ -29,7 +27,8 @@ void declare_number(OptionRows& rows, auto& augmentation) {
   const AugmentationOption& option = augmentation.kOption;
   rows.number(fmt::format("--{}", option.name), augmentation.value,
               Bounds::at_least(0, option.most), std::string(option.about))
-      .shapes_weights();
+      .shapes_weights()
+      .example(std::string(option.example) + kOnImages);
 }
 
 /// Throws the usage Error if data set `name` of samples of shape `sample` cannot be treated so.
@@ -50,15 +49,20 @@ void check_number(const auto& augmentation, Shape sample, const std::string& nam
 
 void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   const DatasetEntry* generated = stand_in(by_default.name);
+  const std::string photos =
+      by_default.resizes ? "" : " --dataset folder --data photos --model resnet20";
   rows.group("Data");
   rows.text("--data", folder, "DIR",
             fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : ""))
-      .common();
-  rows.text("--dataset", dataset, "NAME",
-            fmt::format("Data set (see --list) [{}{}]", by_default.name,
-                        generated ? fmt::format(" with --data, else {}", generated->name) : ""),
-            [](const std::string& name) { find(datasets(), name); })
-      .common();
+      .common()
+      .example(by_default.resizes ? "photos" : fmt::format("data/{}", by_default.name))
+      .also_called({"data-dir", "data-path"});
+  rows.entry("--dataset", dataset,
+             fmt::format("Data set (see --list) [{}{}]", by_default.name,
+                         generated ? fmt::format(" with --data, else {}", generated->name) : ""),
+             datasets())
+      .common()
+      .example(generated ? std::string(generated->name) : "packed --data photos.h5");
   const bool of_model = by_default.resizes && images.size == 0;
   const std::string none = of_model ? " [size of the model]" : "; 0: all have one size";
   rows.number(
@@ -69,28 +73,40 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
               "middle, 7/8 of the shorter edge.",
           of_model)
       .shapes_weights()
+      .example("64" + photos)
+      .also_called({"img-size"})
       .is_common = by_default.resizes;
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
               "Smallest share of an image in a training crop, with --image-size")
-      .shapes_weights();
+      .shapes_weights()
+      .only_with("--image-size");
   rows.choice("--flip", images.flip, "HOW",
               "Random mirroring of training images, with --image-size", kFlips)
-      .shapes_weights();
+      .shapes_weights()
+      .only_with("--image-size")
+      .also_called({"no-flip none", "no-hflip none"});
   rows.number("--validation", validation, Bounds::at_least(0, 1),
               "Share of the training set for validation; 0: none\n"
               "Evaluations then use this part, and the run keeps its best checkpoint. The test set "
               "is evaluated once, at the end. A hash of its number or file name selects a sample, "
               "so the part is the same on any number of ranks.")
       .shapes_weights()
-      .common();
-  declare_image_files(rows, images);
+      .common()
+      .example("0.1")
+      .also_called({"val-split", "validation-split"});
+  declare_image_files(rows, images)
+      .only_with("--dataset folder", [this] { return find(datasets(), dataset).resizes; })
+      .example("decode" + (photos.empty() ? "" : photos + " --image-size 64"));
   rows.choice("--colours", images.colours, "HOW",
               "Colours of image files: rgb, grey, or auto\n"
               "auto is grey for models of one channel, otherwise rgb.",
               kColours)
       .shapes_weights();
   rows.optional_number("--workers", workers, Bounds::at_least(1, 1024),
-                       "Threads per rank that decode image files [half of the rank's threads]");
+                       "Threads per rank that decode image files [half of the rank's threads]")
+      .only_with("--image-size")
+      .example("4")
+      .also_called({"num-workers"});
   const auto read_padding = [this](const std::string& text) {
     crop_padding = text == "auto"
                        ? kOwnPadding
@@ -102,11 +118,13 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.add("--crop-padding", OptionRow::Type::word, read_padding, show_padding, "N",
            "Largest shift of training crops: auto, or 0 to 16 pixels\n"
            "Pixels beyond an edge are its reflection. auto is 4 for whole images, otherwise 0.")
-      .shapes_weights();
+      .shapes_weights()
+      .example("4" + kOnImages);
   rows.flag("--alternate-flips", alternate_flips,
             "Mirroring of each training image in every second epoch\n"
             "Whether the first epoch mirrors an image is random.")
-      .shapes_weights();
+      .shapes_weights()
+      .example(kOnImages.substr(1));
   const auto declare_one = [&](auto& augmentation) { declare_number(rows, augmentation); };
   pixels.each(declare_one);
   mixing.each(declare_one);
@@ -150,6 +168,21 @@ std::string DataOptions::augmentation_text() const {
   };
   if (images.augmentations) images.augmentations->each(add_text);
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void DataOptions::check(OptionRows& rows, bool opened) const {
+  const DatasetEntry& data = find(datasets(), dataset);
+  if (data.files.empty() && !folder.empty()) {
+    fail_usage("{} {} is generated. Remove {}.", rows.at("--dataset").where(), dataset,
+               rows.at("--data").where());
+  }
+  if (!data.files.empty() && folder.empty() && opened) {
+    const std::string source = dataset == "cifar10_32" ? "cifar10" : dataset;
+    fail_usage("{} {} needs its files ({}). Pass --data DIR.", rows.at("--dataset").where(),
+               dataset,
+               data.own ? std::string(data.files)
+                        : fmt::format("scripts/get_data.sh {} downloads them", source));
+  }
 }
 
 }  // namespace lockstep

@@ -13,8 +13,11 @@ namespace lockstep {
 /// --crop-padding auto: the data set's own padding.
 inline constexpr int kOwnPadding = -1;
 
-/// The options of finding and checking image files.
-void declare_image_files(OptionRows& rows, ImageOptions& images);
+/// Options that an example of augmentation needs in a program whose data are no images of any size.
+inline const std::string kOnImages = " --dataset cifar10_32 --data data/cifar10 --model resnet20";
+
+/// The option of finding and checking image files.
+OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images);
 
 struct DataOptions {
   std::string dataset;  ///< after parsing always one of datasets()
@@ -39,6 +42,9 @@ struct DataOptions {
   /// "crops up to 4 pixels beyond the edges, cutout 8, mixup 0.2"; empty: none besides the set's
   /// own.
   std::string augmentation_text() const;
+  /// Throws the usage error if the data set has no files and the user names some, or the other way
+  /// round. `opened`: whether it needs its files.
+  void check(OptionRows& rows, bool opened) const;
 };
 
 }  // namespace lockstep

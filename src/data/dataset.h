@@ -137,14 +137,18 @@ struct ImageOptions {
   std::string flip = "horizontal";  ///< one of kFlips
   std::string colours = "auto";     ///< one of kColours; auto: rgb
   std::shared_ptr<const PhotoAugmentations> augmentations = {};  ///< null: none
-  std::string check = "headers";  ///< of all files at start: one of kImageChecks
-  bool skip_damaged = false;      ///< whether damaged files are left out instead of refused
+  std::string check = "headers";  ///< --check-images: words with commas
 
+  /// Whether all files are decoded at start, and not only their headers read.
+  bool decodes() const { return check.find("decode") != check.npos; }
+  /// Whether damaged files are left out instead of refused.
+  bool skips() const { return check.find("skip") != check.npos; }
   std::int64_t channels() const { return colours == "grey" ? 1 : 3; }
+  /// The --check-images with this check that leaves damaged files out.
+  const char* check_that_skips() const { return decodes() ? "decode,skip" : "skip"; }
 };
 inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
 inline const std::vector<std::string> kColours{"auto", "rgb", "grey"};
-inline const std::vector<std::string> kImageChecks{"headers", "decode"};
 
 /// The ranks of a host, which open a data set together. As constructed: one alone.
 struct HostRanks {
@@ -199,8 +203,7 @@ struct DataOfCheckpoint {
   std::string identity = {};  ///< OpenedData::identity
   std::string folder = {};    ///< --data of the run
   double validation = 0;      ///< DataSource::validation
-  std::string check = "headers";
-  bool skip_damaged = false;
+  std::string check = {};     ///< ImageOptions::check of the run
 };
 
 struct DatasetEntry {

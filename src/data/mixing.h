@@ -20,7 +20,7 @@ struct Mixup {
       "Parameter of the Beta distribution of mixup; 0: no mixup\n"
       "Each training image and its label are mixed with another's. Their shares are random numbers "
       "of Beta(NUMBER, NUMBER).",
-      "mixup", 4};
+      "mixup", 4, "0.2"};
   static constexpr Purpose kStream{7};
   float value = 0;
 };
@@ -32,7 +32,7 @@ struct CutMix {
       "Parameter of the Beta distribution of CutMix; 0: no CutMix\n"
       "A rectangle of another training image is pasted into each. The labels are mixed by area. "
       "With --mixup too, each image gets one of the two at random.",
-      "CutMix", 4};
+      "CutMix", 4, "1"};
   static constexpr Purpose kStream{9};
   float value = 0;
 };

@@ -16,7 +16,7 @@ struct RandomErasing {
       "random-erase",
       "Probability of a random rectangle cut from a training image\n"
       "It covers 2 to 33 % of the image, as torchvision's RandomErasing.",
-      "random erasing", 1};
+      "random erasing", 1, "0.25"};
   static constexpr Purpose kStream{8};
   float value = 0;
 

@@ -59,8 +59,8 @@ recipe 2 --steps 1 --eval-every 0 --check --group '*/weights:lr=2'
 expect_line "a frozen group" '^group \*/weights: 8 1 frozen lr 2'
 recipe 2 --steps 1 --eval-every 0 --check --group 'whiten/weights:lr=2'
 expect_line "a group of frozen parameters only" '^group whiten/weights 1 frozen'
-expect_line "never evaluated" '^note --target --eval-every --epoch-lines'
-expect_line "nor its views" '^note --test-views --eval-every --epoch-lines'
+expect_line "never evaluated" '^note --target --eval-every'
+expect_line "nor its views" '^note --test-views --eval-every'
 ranks 2 train_reuters --steps 2 --test-views --check
 expect_error "texts have no views" 2 '--test-views images'
 ranks 2 train_reuters --steps 2 --alternate-flips --check

@@ -45,7 +45,7 @@ short 2 '5e\+21 samples' --epochs 1e17
 short 2 '2147483648 samples --batch' --batch 9223372036854775807
 short 2 '2147483648 samples --global-batch' --global-batch 9223372036854775806
 short 1 'memory MiB --batch' --global-batch 200000000
-short 2 '--lr-decay 10 1e-06 epochs' --lr-decay 10 --lr-decay-epochs 1e-6
+short 2 '--lr-schedule 10@1e-06 epochs' --lr-schedule exponential:10@1e-6
 train 1 --steps 2 --warmup-epochs 5
 expect_line "a run within its warm-up" '^note warm-up 5'
 train 1 --steps 2 --lr 1e-300

@@ -35,14 +35,14 @@ dir() { echo "--checkpoint-dir=$folder/$1"; }
 # Seed 3: the first damaged image comes in a later step.
 part=("$build/train_images" "${run[@]:1}" --seed 3 --steps 30 --run "$folder/parts")
 run mpirun -np 2 "${part[@]}" --eval-every 0
-expect_error "a damaged training image" 1 'train_images: train/red/zzz?.png --skip-damaged --check-images.decode'
+expect_error "a damaged training image" 1 'train_images: train/red/zzz?.png --check-images.skip --check-images.decode'
 expect "a checkpoint of the steps so far" test -n "$(compgen -G "$folder/parts/checkpoints/step-*.h5")"
-run "${part[@]}" --eval-every 15 --skip-damaged
+run "${part[@]}" --eval-every 15 --check-images skip
 expect "the run goes on" test "$code" = 0
 for name in zz.png zzz.png zy.png; do
   expect "$name is named once" test "$(grep -c "/$name is no readable image" "$folder/out")" = 1
 done
-ranks 2 "${run[@]}" "$(dir whole)" --seed 3 --steps 30 --eval-every 15 --skip-damaged
+ranks 2 "${run[@]}" "$(dir whole)" --seed 3 --steps 30 --eval-every 15 --check-images skip
 expect "a run without the damaged images" test "$code" = 0
 expect "a rank names what another has met" test "$(grep -c "is no readable image" "$folder/out")" = 3
 expect_same_state "other ranks and another start" "$(step_file "$folder/whole" 30)" "$(step_file "$folder/parts/checkpoints" 30)"
@@ -56,17 +56,17 @@ done
 expect "the same on any number of ranks" cmp "$folder/evaluated.1" "$folder/evaluated.2"
 
 run "$build/pack_images" "$photos" "$folder/photos.h5"
-ranks 2 "${run[@]}" "$(dir packed)" --dataset packed --data "$folder/photos.h5" --seed 3 --steps 30 --eval-every 15 --skip-damaged
+ranks 2 "${run[@]}" "$(dir packed)" --dataset packed --data "$folder/photos.h5" --seed 3 --steps 30 --eval-every 15 --check-images skip
 expect_same_state "packed images" "$(step_file "$folder/whole" 30)" "$(step_file "$folder/packed" 30)"
 
 # A damaged image of an evaluation: the checkpoint is that of the step before it.
 rm "$photos"/train/red/zz*.png
 ranks 2 "${run[@]}" "$(dir evaluated)" --steps 5 --eval-every 5
-expect_error "a damaged image of the evaluation" 1 'train_images: val/blue/zy.png --skip-damaged'
+expect_error "a damaged image of the evaluation" 1 'train_images: val/blue/zy.png --check-images.skip'
 expect "it is saved" test -e "$(step_file "$folder/evaluated" 5)"
 ranks 1 evaluate "$folder/evaluated" --data "$photos"
-expect_error "evaluate" 1 'evaluate: val/blue/zy.png --skip-damaged'
-ranks 2 evaluate "$folder/evaluated" --data "$photos" --skip-damaged
+expect_error "evaluate" 1 'evaluate: val/blue/zy.png --check-images.skip'
+ranks 2 evaluate "$folder/evaluated" --data "$photos" --check-images skip
 expect "evaluate without it" grep -q ' 12 samples' "$folder/out"
 rm "$photos/val/blue/zy.png"
 
@@ -79,7 +79,7 @@ mv "$photos/train/blue" "$photos/train/red"
 mv "$photos/train/other" "$photos/train/blue"
 ranks 1 "${run[@]}" "$(dir changed)" --steps 8 --eval-every 0
 expect_error "swapped classes" 2 'train_images: other.data'
-launch 2 "${run[@]}" --no-run "$(dir during)" --steps 1000000 --eval-every 0 --skip-damaged
+launch 2 "${run[@]}" --no-run "$(dir during)" --steps 1000000 --eval-every 0 --check-images skip
 await 40 has_done 12
 head -c "$(stat -c %s "$photos/train/red/3.png")" /dev/urandom >"$folder/other.png"
 cp "$folder/other.png" "$photos/train/red/3.png"

@@ -54,7 +54,7 @@ train 1 --check --model resnet_small --conv winograd4
 expect "a convolution that fits some" bash -c "! grep -q 'does nothing' '$folder/out'"
 
 if has avx512_bf16; then
-  placed=(--check --model resnet_small --precision bf16 --log-device-placement)
+  placed=(--check --model resnet_small --precision bf16 --verbose)
   train 1 "${placed[@]}" --isa avx512_bf16
   expect_line "bf16 is multiplied as bf16" 'Winograd F\(4x4,3x3\) products bf16$'
   train 1 "${placed[@]}" --isa avx512

@@ -7,7 +7,7 @@
 need_h5py
 state=(--shards 4 --momentum 0.9)
 # A rate with which gradients become long soon.
-skipping=("${state[@]}" --lr 2 --loss-scale dynamic:4e37 --loss-scale-steps 2)
+skipping=("${state[@]}" --lr 2 --loss-scale dynamic:4e37:2)
 fields() {  # LOGS: the scale of each step
   "$python" - "$1/metrics.jsonl" <<'PYTHON'
 import json

@@ -8,7 +8,7 @@ need_h5py
 
 # --- one run with everything on ------------------------------------------------------------------------------------------
 logs=$folder/logs
-train 2 --steps 20 --log-every 5 --eval-every 20 --summary-every 10 --log-dir "$logs" --log-device-placement
+train 2 --steps 20 --log-every 5 --eval-every 20 --summary-every 10 --log-dir "$logs"
 for fact in 'ranks +2 on 1 host, 1 thread each; rank 0 on ' 'data +generated ' 'model +tutorial, 1068298 parameters, [0-9.]+ GFLOP per step, fp32$' \
   'batch +16 = 2 shards of 8, 1 on each rank' 'optimizer +sgd, lr 0.1 exponential, moving average 0.9999$' 'reducer +shared .* because ' \
   'progress +poll' 'buckets +[0-9]+ of [0-9.]+ to [0-9.]+ MiB' 'order +canonical' 'memory +[0-9.]+ MiB per rank = parameters' 'checkpoints +none'; do
@@ -143,12 +143,12 @@ expect "version is printed once" test "$(wc -l <"$folder/out")" = 1
 ranks 1 evaluate --version
 expect_line "of which program" '^evaluate [0-9]+\.[0-9]+\.[0-9]+'
 
-train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 0.1 --lr-decay 0.5 --lr-smooth --keep 5 --summary-every 7
+train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 0.1 --crop-area 0.5 --target 5 --keep 5 --summary-every 7
 expect_line "the end of the learning rate and the warm-up" '^optimizer sgd lr.0.1 cosine 0.01 warm-up'
-for idle in --lr-decay --lr-smooth --keep; do expect_line "an idle option" "^note $idle"; done
+for idle in --crop-area --target --keep; do expect_line "an idle option" "^note $idle"; done
 expect_line "an idle option" '^note --summary-every --log-dir'
 expect "other options have no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 4
-train 1 --check --lr-end 0.01 --lr-decay 0.5
+train 1 --check --lr-end 0.01 --lr-schedule exponential:0.5@350
 expect_line "an idle end" '^note --lr-end --lr-schedule cosine linear'
 expect "other options have no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 1
 train 1 --check --seed 18446744073709551615

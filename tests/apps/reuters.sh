@@ -74,7 +74,7 @@ ranks 1 train_reuters "${small[@]}" --data "$data" --steps 1
 expect_error "the archive in its place" 1 'reuters.npz scripts/convert_reuters.py'
 convert
 expect "the archive is converted" test "$code" = 0
-wires 2 --data "$data" --epochs 3 --epoch-lines --log-dir "$folder/epochs"
+wires 2 --data "$data" --epochs 3 --eval-every epoch --log-dir "$folder/epochs"
 expect_line "the file" "^data 32 $data"
 expect_line "each epoch's line" '^epoch.1/3 loss.[0-9.]+ acc.[0-9.]+ val_loss.[0-9.]+ val_acc.[0-9.]+ val_top5.[0-9.]+'
 expect "all of them" test "$(grep -c '^epoch [123]/3: ' "$folder/out")" = 3

@@ -33,9 +33,9 @@ for type in bf16 fp16; do
 done
 
 # --- under a scale of the loss that moves: with bf16 a power of two changes no bit ----------------------------------------
-scaled=("${direct[@]}" --wire bf16 --loss-scale-steps 3)
-train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/scaled"
-train 2 "${scaled[@]}" --loss-scale dynamic --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/scaled-on"
+scaled=("${direct[@]}" --wire bf16)
+train 2 "${scaled[@]}" --loss-scale dynamic:65536:3 --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/scaled"
+train 2 "${scaled[@]}" --loss-scale dynamic:65536:3 --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/scaled-on"
 expect_same_state "residuals follow the loss scale" "$(step_file "$folder/scaled" 8)" "$(step_file "$folder/scaled-on" 8)"
 train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/unscaled"
 expect_same_state "into a run without one, too" "$(step_file "$folder/bf16-poll" 8)" "$(step_file "$folder/unscaled" 8)"

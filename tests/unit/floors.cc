@@ -59,7 +59,7 @@ const std::vector<Floor> kFloors = {
     {"net", {"src/base", "src/files", "src/device", "src/data"}},
     {"net/layers", {"src/base", "src/device", "net"}},
     {"net/optimizers", {"src/base", "src/device", "net"}},
-    {"net/description", {"src/base", "net"}},
+    {"net/description", {"src/base", "src/files", "net"}},
     {"net/export", {"src/base", "src/data", "net"}},
     {"apps/step",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "collectives/comm",
@@ -141,7 +141,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^(png|jpeglib|tiffio|libheif/.*|webp/.*)\\.h$"), "^(src/data|bench|tests)/",
      "images are read in src/data"},
     {std::regex("^hdf5"), "^(src/files/hdf5_|tests/)", "HDF5 is behind src/files/hdf5.h"},
-    {std::regex("^toml"), "^net/description/", "toml++ is behind net/description/network_file.h"},
+    {std::regex("^toml"), "^src/files/toml\\.h$", "toml++ is behind src/files/toml.h"},
 };
 
 /// Headers that the build writes, and the folder that may include them (tests may too).

@@ -11,16 +11,17 @@
 namespace lockstep {
 namespace {
 
+const Program kReuters{"train_reuters", "reuters", "reuters_as_published"};
+
 /// The printed answer to these words; "a run" if the program would train.
-std::string answer(const std::vector<std::string>& words) {
+std::string answer(const std::vector<std::string>& words, const Program& program = kReuters) {
   std::vector<std::string> all = words;
-  all.insert(all.begin(), "train_reuters");
+  all.insert(all.begin(), program.name);
   std::vector<char*> argv;
   for (std::string& word : all) argv.push_back(word.data());
   std::string text;
   const bool runs =
-      parse_options(static_cast<int>(all.size()), argv.data(),
-                    {"train_reuters", "reuters", "reuters_as_published"}, text) != nullptr;
+      parse_options(static_cast<int>(all.size()), argv.data(), program, text) != nullptr;
   return runs ? "a run" : text;
 }
 
@@ -58,27 +59,43 @@ TEST(Help, DescribesEachOptionByANounPhrase) {
   }
 }
 
+/// The words of the example in the help of an option, after the name of the program.
+std::vector<std::string> example_in(const std::string& help, const Program& program) {
+  const std::string whole = std::regex_replace(help, std::regex("\n    (?!Related)"), " ");
+  std::smatch example;
+  const std::regex pattern("Example +(?:mpirun -np 4 )?" + program.name + " (.*)");
+  if (!std::regex_search(whole, example, pattern)) return {};
+  std::istringstream words(std::regex_replace(example[1].str(), std::regex("'"), ""));
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 TEST(Help, ExplainsEachOptionWithAnExampleThatIsAccepted) {
-  for (const auto& [name, about] : options_in(answer({"--help-all"}))) {
-    const std::string text = answer({"--help", name});
-    EXPECT_EQ(answer({"--help=" + name.substr(2)}), text);
-    EXPECT_TRUE(text.starts_with(name)) << text;
-    for (const char* fact : {"Type", "Default", "Group", "Example"})
-      EXPECT_TRUE(mentions(text, {fmt::format("\n    {} ", fact)}));
-    const std::string whole = std::regex_replace(text, std::regex("\n    (?!Related)"), " ");
-    std::smatch example;
-    ASSERT_TRUE(std::regex_search(whole, example,
-                                  std::regex("Example +(?:mpirun -np 4 )?train_reuters (.*)")));
-    std::istringstream words(std::regex_replace(example[1].str(), std::regex("'"), ""));
-    if (name == "--config") continue;  // its file does not exist here
-    EXPECT_NE(answer({std::istream_iterator<std::string>(words), {}}), "") << text;
+  for (const Program& program : {Program{"train_cifar"},
+                                 {"train_mnist", "mnist"},
+                                 kReuters,
+                                 {.name = "train_images", .dataset = "folder", .resizes = true}}) {
+    for (const auto& [name, about] : options_in(answer({"--help-all"}, program))) {
+      const std::string text = answer({"--help", name}, program);
+      EXPECT_EQ(answer({"--help=" + name.substr(2)}, program), text);
+      EXPECT_TRUE(text.starts_with(name)) << text;
+      for (const char* fact : {"Type", "Default", "Group", "Example"})
+        EXPECT_TRUE(mentions(text, {fmt::format("\n    {} ", fact)}));
+      const std::vector<std::string> words = example_in(text, program);
+      ASSERT_FALSE(words.empty()) << text;
+      if (name == "--config") continue;  // its file does not exist here
+      EXPECT_NE(answer(words, program), "") << text;
+    }
   }
-  const std::string momentum = answer({"--help", "momentum"});
-  EXPECT_TRUE(mentions(momentum, {"number from 0 to 1"}));
+  EXPECT_TRUE(mentions(answer({"--help", "momentum"}), {"number from 0 to 1"}));
+  const std::string end = answer({"--help", "lr-end"});
+  EXPECT_TRUE(mentions(
+      end, {"Only with --lr-schedule cosine or linear", "--lr-end 0.001 --lr-schedule cosine"}));
+  EXPECT_TRUE(mentions(answer({"--help", "steps"}), {"Not with  --epochs"}));
 }
 
 TEST(Help, NamesTheNearestOptions) {
-  for (const auto& [topic, near] : {std::pair("momentun", "--momentum"), {"decay", "--lr-decay"}}) {
+  for (const auto& [topic, near] :
+       {std::pair("momentun", "--momentum"), {"decay", "--weight-decay"}}) {
     try {
       answer({"--help", topic});
       FAIL() << topic;

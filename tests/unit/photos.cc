@@ -515,10 +515,10 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
   std::string wide = whole;
   wide.replace(16, 8, std::string("\0\0\x75\x30\0\0\x75\x30", 8));  // 30,000 x 30,000 pixels
   put(at("val/dog/wide.png"), wide);
-  EXPECT_TRUE(mentions(refusal(asked),
-                       {"4 of 12", "0.png", "x?.jpg", "cut.png", "wide.png", "--skip-damaged"}));
+  EXPECT_TRUE(mentions(refusal(asked), {"4 of 12", "0.png", "x?.jpg", "cut.png", "wide.png",
+                                        "--check-images skip"}));
   // Each of two ranks checks its half, and both see the same.
-  asked.images.skip_damaged = true;
+  asked.images.check = "skip";
   const OpenedData pair = open_folder(asked);
   EXPECT_EQ(pair.train->size(), 4);
   EXPECT_EQ(pair.validation->size(), 4);
@@ -531,7 +531,7 @@ TEST_F(Photos, NameAllDamagedFilesOrLeaveThemOut) {
   std::string bad = whole;
   bad[bad.size() / 2] ^= 0x55;
   put(at("train/dog/bad.png"), bad);
-  asked.images.skip_damaged = false;
+  asked.images.check = "headers";
   EXPECT_EQ(open_folder(asked).train->size(), 5);
   asked.images.check = "decode";
   EXPECT_THAT(refusal(asked), HasSubstr("bad.png"));
@@ -606,10 +606,10 @@ TEST_F(Photos, DamagedAfterTheStartAreSkippedOrNameTheCure) {
       const std::string name = "emu/z." + ending;
       const OpenedData refused = open();
       for (const Dataset* set : {refused.train.get(), refused.validation.get()}) {
-        expect_error({name, "--skip-damaged", "--check-images decode"},
+        expect_error({name, "--check-images skip", "--check-images decode"},
                      [&] { labels_of_epoch(*set, 5); });
       }
-      asked.images.skip_damaged = true;
+      asked.images.check = "skip";
       const OpenedData pair = open();
       EXPECT_EQ(pair.identity, refused.identity) << "a run without the option can be resumed";
       EXPECT_EQ(labels_of_epoch(*pair.train, 5), (std::set<std::int32_t>{0, 1}));
@@ -641,7 +641,7 @@ class NoMoreFiles {
 // They are not damaged: without them the weights would depend on the time.
 TEST_F(Photos, ThatChangeOrCannotBeReadNowAreNeverSkipped) {
   DataSource asked = source();
-  asked.images.skip_damaged = true;
+  asked.images.check = "skip";
   const fs::path file = at("train/cat/a.png");
   const std::string before = contents(file);
   const OpenedData pair = open_folder(asked);

@@ -244,7 +244,7 @@ TEST(RunPlan, NotesALearningRateThatRises) {
   options.schedule.rate = {.base = 0.1, .decay = 2, .end = 0.2};
   for (const char* schedule : {"cosine", "linear"})
     EXPECT_TRUE(mentions(with(schedule), {"--lr-end 0.2"})) << schedule;
-  EXPECT_TRUE(mentions(with("exponential"), {"--lr-decay 2"}));
+  EXPECT_TRUE(mentions(with("exponential"), {"--lr-schedule exponential:2@"}));
   for (const char* schedule : {"constant", "one_cycle"}) EXPECT_EQ(with(schedule), "");
   options.schedule.rate = {.base = 0.1, .decay = 1, .end = 0.1};
   for (const char* schedule : {"cosine", "linear", "exponential"}) EXPECT_EQ(with(schedule), "");

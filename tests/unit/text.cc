@@ -25,6 +25,8 @@ TEST(LinesOf, HaveNoEndsAndMayBeEmpty) {
   EXPECT_EQ(lines_of(""), Names());
   EXPECT_EQ(lines_of("a\n\nb"), (Names{"a", "", "b"}));
   EXPECT_EQ(lines_of("a\n"), Names{"a"});
+  EXPECT_EQ(split("a::b", ':'), (Names{"a", "", "b"}));
+  EXPECT_EQ(split("", ':'), Names{""});
 }
 
 TEST(NamedValues, SkipOtherLines) {

@@ -90,7 +90,10 @@ void ColorJitter::declare(OptionRows& rows) {
           [this] { return fmt::format("{}", fmt::join(bounds, ",")); }, "B,C,S,H",
           "Largest random changes of brightness, contrast, saturation, hue, with --image-size\n"
           "Each is from 0 to 1, hue to 0.5; 0: none. It works as torchvision's ColorJitter.")
-      .shapes_weights();
+      .shapes_weights()
+      .only_with("--image-size")
+      .example("0.4,0.4,0.4,0.1")
+      .also_called({"brightness", "contrast", "saturation", "hue"});
 }
 
 std::string ColorJitter::text() const {

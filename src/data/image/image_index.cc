@@ -256,7 +256,7 @@ Checked check_files(const ImageIndex& index, const DataSource& source) {
     };
     try {
       checked.checksums[number - first] =
-          check_image(index.parts[part].path(place), source.images.check == "decode");
+          check_image(index.parts[part].path(place), source.images.decodes());
     } catch (const DamagedImage& error) {
       add(error.why());
     } catch (const MissingImage& error) {
@@ -326,8 +326,9 @@ ImageIndex find(const DataSource& source, const Read& read) {
   }
   if (!damage.empty()) {
     const std::string text = damage_text(damage, index);
-    require(source.images.skip_damaged,
-            "{}. Replace them, or pass --skip-damaged to train without them.", text);
+    require(source.images.skips(),
+            "{}. Replace them, or pass --check-images {} to train without them.", text,
+            source.images.check_that_skips());
     index.notes.push_back(text + ". They are left out.");
     remove(damage, index);
   }

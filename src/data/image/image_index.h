@@ -53,7 +53,7 @@ struct ImageIndex {
 /// test/CLASS or both, by the names of part_named(). DataSource::validation is the share of
 /// validation images among the training images if there is no val/; the name of a file decides. One
 /// rank of a host reads the folders. All of them check the files together, by ImageOptions::check.
-/// Damaged files are left out with a note if ImageOptions::skip_damaged; else they are named in one
+/// Damaged files are left out with a note if ImageOptions::skips(); else they are named in one
 /// Error. The same on all ranks of a host. Throws Error with the fix.
 ImageIndex find_images(const DataSource& source);
 /// Only the images of test/, else of val/, with labels of the checkpoint's classes. If there are

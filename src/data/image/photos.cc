@@ -163,10 +163,10 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
   const auto any =
       std::find_if(images.begin(), images.end(), [](const auto& part) { return !!part; });
   return std::make_shared<DamageLog>(
-      source.images.skip_damaged,
+      source.images.skips(),
       fmt::format(
-          "Pass --skip-damaged to go on without it. New runs find such files at start by {}.",
-          (*any)->full_check()));
+          "Pass --check-images {} to go on without it. New runs find such files at start by {}.",
+          source.images.check_that_skips(), (*any)->full_check()));
 }
 
 }  // namespace

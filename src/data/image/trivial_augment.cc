@@ -167,7 +167,8 @@ void TrivialAugment::declare(OptionRows& rows) {
   rows.flag("--trivial-augment", on,
             "One random operation on each training image, with --image-size\n"
             "It works as torchvision's TrivialAugmentWide.")
-      .shapes_weights();
+      .shapes_weights()
+      .only_with("--image-size");
 }
 
 void TrivialAugment::apply(Image& image, Random& random) const {

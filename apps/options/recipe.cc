@@ -1,0 +1,39 @@
+#include "apps/options/recipe.h"
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+/// Whether a recipe may set the option: it chooses neither data nor files.
+bool is_of_recipes(const OptionRow& row) {
+  const bool is_path = row.type == OptionRow::Type::text && row.values.empty();
+  return !row.is_of_command_line && !is_path && row.name != "--dataset" && row.name != "--model" &&
+         row.group != "Run" && row.group != "Checkpoints";
+}
+
+}  // namespace
+
+void describe_recipe(OptionRows& rows, const Recipe& recipe, const std::string& owner) {
+  for (const auto& [name, value] : recipe) {
+    rows.at("--" + name).about += fmt::format("\n{} sets {}.", owner, value);
+    if (name == "optimizer") rows.at("--lr").about += fmt::format("\n{} uses {}.", owner, value);
+  }
+}
+
+void follow_recipe(OptionRows& rows, const Recipe& recipe, const std::string& from) {
+  for (const auto& [option, value] : recipe) {
+    OptionRow* row = rows.find("--" + option);
+    if (!row || !is_of_recipes(*row))
+      fail_usage("{}: recipe: {} is no option of a recipe. Remove it.", from, one_line(option));
+    if (rows.overrides_recipe(*row)) continue;
+    try {
+      row->set(value, OptionRow::Source::recipe);
+    } catch (const Error& error) {
+      fail_usage("{}: recipe: {}", from, error.what());
+    }
+  }
+}
+
+}  // namespace lockstep
