@@ -24,13 +24,13 @@ recipe() {  # RANKS OPTIONS...
   [[ $code == 0 ]] || complain "exit code $code: $*"
 }
 
-recipe 1 --steps 8 --target 0 --checkpoint-dir "$folder/one"
+recipe 1 --steps 8 --target 0 --run "$folder/one"
 expect_line "the model" '^model airbench94 1969848'
 expect_line "a schedule of its own" '^group whiten/biases 1 441\.667 3 epochs 3\.7736e-05'
 expect_line "alternate flips" 'alternate|turns'
-recipe 4 --steps 8 --target 0 --checkpoint-every 3 --keep 0 --checkpoint-dir "$folder/four"
+recipe 4 --steps 8 --target 0 --checkpoint-every 3 --keep 0 --run "$folder/four"
 expect_same_state "on 4 ranks" "$(step_file "$folder/one" 8)" "$(step_file "$folder/four" 8)"
-recipe 2 --steps 8 --target 0 --resume "$(step_file "$folder/four" 3)" --checkpoint-dir "$folder/two"
+recipe 2 --steps 8 --target 0 --resume "$(step_file "$folder/four" 3)" --run "$folder/two"
 expect_same_state "resumed on 2" "$(step_file "$folder/one" 8)" "$(step_file "$folder/two" 8)"
 expect "filters from the data, which stay frozen" "$python" - "$(step_file "$folder/four" 3)" "$(step_file "$folder/two" 8)" <<'END'
 import sys, h5py, numpy
@@ -42,12 +42,12 @@ assert abs(products - numpy.diag(numpy.diag(products))).max() < 1e-4, "at right 
 END
 
 # There are three classes, so that even an untrained network has some right.
-recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
+recipe 2 --steps 8 --eval-every 1 --target 5 --run "$folder/target"
 expect_line "the target" '^target 5 1 [0-9.]+.s'
-expect_files "a checkpoint" "$folder/target" step-0000000001.h5
+expect_files "a checkpoint" "$folder/target/checkpoints" step-0000000001.h5
 top1=$(sed -nE 's/.* evaluation: (top-1 [0-9.]+ %).*/\1/p' "$folder/out")
 [[ $top1 == top-1* ]] || complain "no evaluation was reported"
-recipe 2 --steps 8 --eval-every 1 --target 5 --checkpoint-dir "$folder/target"
+recipe 2 --steps 8 --eval-every 1 --target 5 --run "$folder/target"
 expect_line "the same command again" '^complete step-0000000001\.h5 --target'
 ranks 2 evaluate "$folder/target" --data "$data" --weights raw --no-confusion --test-views
 expect_line "evaluated the same" "$top1"

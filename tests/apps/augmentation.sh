@@ -11,23 +11,23 @@ differ() {  # WHAT FILE FILE
   expect "$1" bash -c '! "$@" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" "$2" "$3"
 }
 
-train 1 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/one"
+train 1 "${state[@]}" "${all[@]}" --steps 4 --run "$folder/one"
 expect_line "the summary names them" '^augmented crop 4 cutout.8 mixup.0\.4'
-train 4 "${state[@]}" "${all[@]}" --steps 2 --checkpoint-dir "$folder/two"
-train 2 "${state[@]}" "${all[@]}" --steps 4 --checkpoint-dir "$folder/two"
+train 4 "${state[@]}" "${all[@]}" --steps 2 --run "$folder/two"
+train 2 "${state[@]}" "${all[@]}" --steps 4 --run "$folder/two"
 expect_same_state "on 4 ranks and then on 2" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
 checks=$((checks + 1))
 grep -qE '^note .*--(crop|cutout|mixup)' "$folder/out" && complain "the same augmentations are noted as others"
-train 1 "${state[@]}" --steps 4 --checkpoint-dir "$folder/plain"
+train 1 "${state[@]}" --steps 4 --run "$folder/plain"
 checks=$((checks + 1))
 grep -q '^augmented' "$folder/out" && complain "a summary names augmentations that are off"
 for option in '--crop-padding 4' '--cutout 8' '--mixup 0.4'; do
   # shellcheck disable=SC2086
-  train 1 "${state[@]}" $option --steps 4 --checkpoint-dir "$folder/${option%% *}"
+  train 1 "${state[@]}" $option --steps 4 --run "$folder/${option%% *}"
   differ "$option makes a difference" "$(step_file "$folder/plain" 4)" "$(step_file "$folder/${option%% *}" 4)"
 done
-train 2 "${state[@]}" --cutout 8 --steps 9 --check --checkpoint-dir "$folder/two"
-expect_line "another padding is noted" '^note --crop-padding "auto" 4'
+train 2 "${state[@]}" --cutout 8 --steps 9 --check --resume "$(step_file "$folder/two" 4)"
+expect_line "another padding is noted" '^note --crop-padding auto 4'
 expect_line "another mixup is noted" '^note --mixup 0 0\.4'
 
 ranks 2 train_cifar "${small[@]}" --mixup 5

@@ -75,52 +75,51 @@ rm -r "$data"
 
 # --- checkpoints ---------------------------------------------------------------------------------------------------------
 good=$folder/good
-train 1 --shards 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
+train 1 --shards 2 --steps 4 --checkpoint-every 2 --run "$good"
 file=$(step_file "$good" 4)
-same_name() { rm -rf "$folder/bad"; mkdir "$folder/bad"; cp "${1:-$file}" "$(step_file "$folder/bad" 4)"; }
+same_name() { rm -rf "$folder/bad"; mkdir -p "$folder/bad/checkpoints"; cp "${1:-$file}" "$(step_file "$folder/bad" 4)"; }
 
 fails 1 "$folder/none.h5 No.such.file" --resume "$folder/none.h5"
 fails 2 '--resume atuo auto never' --resume atuo
 same_name "$build/CMakeCache.txt"
-fails 1 "1 $folder/bad step-0000000004.h5 text.file" --checkpoint-dir "$folder/bad"
+fails 1 "1 $folder/bad/checkpoints step-0000000004.h5 text.file" --run "$folder/bad"
 both_fail 1 'step-0000000004.h5 text.file' --resume "$(step_file "$folder/bad" 4)"
 same_name
 truncate -s 5000000 "$(step_file "$folder/bad" 4)"
 fails 1 'step-0000000004.h5 damaged' --resume "$(step_file "$folder/bad" 4)"
-cp "$(step_file "$good" 2)" "$folder/bad"
-train 1 --steps 6 --checkpoint-dir "$folder/bad"
-expect_line "a truncated file is named" '^warning checkpoint /step-0000000004.h5'
-expect_line "the one before it is taken" '^resumed /step-0000000002.h5 2 6'
-fails 2 'step-0000000004.h5 --seed 1 2' --seed 2 --checkpoint-dir "$good"
+cp "$(step_file "$good" 2)" "$folder/bad/checkpoints"
+train 1 --steps 6 --run "$folder/bad"
+expect_line "a truncated file is named" '^warning checkpoint /checkpoints/step-0000000004.h5'
+expect_line "the one before it is taken" '^resumed /checkpoints/step-0000000002.h5 2 6'
+fails 2 'good --seed 1 2' --seed 2 --run "$good"
 make_data
-fails 2 'step-0000000004.h5 synthetic cifar10 --dataset' --data "$data" --checkpoint-dir "$good"
+fails 2 'good --dataset cifar10 synthetic' --data "$data" --run "$good"
+fails 2 'step-0000000004.h5 synthetic cifar10 --dataset' --data "$data" --resume "$file"
 rm -r "$data"
-fails 1 "step-0000000004.h5 'optimizer/momentum'" --momentum 0.9 --checkpoint-dir "$good"
-ranks 3 train_cifar --threads 1 --steps 5 --checkpoint-dir "$good"
+fails 1 "step-0000000004.h5 'optimizer/momentum'" --momentum 0.9 --resume "$file"
+ranks 3 train_cifar --threads 1 --steps 5 --run "$good"
 expect_error "shards of a checkpoint on three ranks" 2 '^train_cifar: step-0000000004.h5 2 shards 3 ranks'
-expect_files "the good checkpoints are as they were" "$good" step-0000000002.h5 step-0000000004.h5
+expect_files "the good checkpoints are as they were" "$good/checkpoints" step-0000000002.h5 step-0000000004.h5
 
 # --- places that cannot be written ---------------------------------------------------------------------------------------
 touch "$folder/file"
-both_fail 1 "--checkpoint-dir $folder/file/below Not.a.directory" --checkpoint-dir "$folder/file/below"
-fails 1 "--log-dir $folder/file/below Not.a.directory" --log-dir "$folder/file/below"
-fails 1 "--log-dir $folder/file/below Not.a.directory" --check --log-dir "$folder/file/below"
-fails 1 "--checkpoint-dir /proc/none" --checkpoint-dir /proc/none
-rm -rf "$folder/odd" && mkdir -p "$folder/odd/metrics.jsonl"
-fails 1 "metrics.jsonl Is.a.directory" --log-dir "$folder/odd"
+both_fail 1 "$folder/file/below Not.a.directory --run" --run "$folder/file/below"
+fails 1 "/proc/none --run" --run /proc/none
+mkdir "$folder/odd" && cp "$good/config.toml" "$folder/odd" && mkdir "$folder/odd/metrics.jsonl"
+fails 1 "metrics.jsonl Is.a.directory" --run "$folder/odd"
 
 # A full disk in the middle of a checkpoint: the one before stays, no temporary does.
 cp -r "$good" "$folder/full"
-run bash -c 'trap "" XFSZ; ulimit -f 6000; exec "$@"' - "$build/train_cifar" "${small[@]}" --shards 2 --steps 6 --checkpoint-dir "$folder/full"
-expect_error "a limit on the size of files" 1 "^train_cifar: $folder/full/step-0000000006.h5 File.too.large"
-expect_files "a limit on the size of files" "$folder/full" step-0000000002.h5 step-0000000004.h5
+run bash -c 'trap "" XFSZ; ulimit -f 6000; exec "$@"' - "$build/train_cifar" "${small[@]}" --shards 2 --steps 6 --run "$folder/full"
+expect_error "a limit on the size of files" 1 "^train_cifar: $folder/full/checkpoints/step-0000000006.h5 File.too.large"
+expect_files "a limit on the size of files" "$folder/full/checkpoints" step-0000000002.h5 step-0000000004.h5
 
 if unshare --mount true 2>/dev/null; then
   mkdir "$folder/disk"
   # shellcheck disable=SC2016
-  run unshare --mount bash -c 'mount -t tmpfs -o size=12m tmpfs "$1" && cp "$2" "$1" && shift 2 || exit 99; "$@"; code=$?; ls -A '"$folder/disk >$folder/listing; exit \$code" - \
-    "$folder/disk" "$file" mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --checkpoint-dir "$folder/disk"
-  expect_error "a full disk" 1 "^train_cifar: $folder/disk/step-0000000006.h5 No.space.left.on.device"
+  run unshare --mount bash -c 'mount -t tmpfs -o size=12m tmpfs "$1" && mkdir "$1/checkpoints" && cp "$2" "$1/checkpoints" && shift 2 || exit 99; "$@"; code=$?; ls -A '"$folder/disk/checkpoints >$folder/listing; exit \$code" - \
+    "$folder/disk" "$file" mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --run "$folder/disk"
+  expect_error "a full disk" 1 "^train_cifar: $folder/disk/checkpoints/step-0000000006.h5 No.space.left.on.device"
   expect "a full disk: only the checkpoint before it is there" test "$(cat "$folder/listing")" = step-0000000004.h5
 fi
 
@@ -184,11 +183,11 @@ run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open 
 
 # --- divergence ----------------------------------------------------------------------------------------------------------
 both_fail 1 'diverged (NaN|infinity) step.[234] step-000000000[123].h5 --lr' \
-  --steps 9 --lr 1e18 --checkpoint-every 1 --checkpoint-dir "$folder/diverged"
+  --steps 9 --lr 1e18 --checkpoint-every 1 --run "$folder/diverged"
 expect "divergence: that checkpoint is the newest" test "$(sed 's/.*checkpoint is \(.*\.h5\).*/\1/' "$folder/err")" = \
-  "$(find "$folder/diverged" -mindepth 1 | sort | tail -n 1)"
+  "$(find "$folder/diverged/checkpoints" -mindepth 1 | sort | tail -n 1)"
 fails 1 'diverged step.[567] step-0000000004.h5 --lr' \
-  --steps 9 --lr 1e18 --checkpoint-dir "$good"
+  --steps 9 --lr 1e18 --resume "$file"
 fails 1 'diverged step.[234] --lr --warmup-epochs' --steps 9 --lr 1e18
 fails 1 'diverged step.1 --lr' --steps 1 --lr 1e18
 finish

@@ -14,7 +14,7 @@ make_data() {  # whole files in which every label is 0 and every pixel black
 }
 start_on_data() {
   rm -rf "$folder/run"
-  start 2 --data "$data" --steps 1000000 --checkpoint-every 10 --checkpoint-dir "$folder/run" --log-dir "$folder/run"
+  start 2 --data "$data" --steps 1000000 --checkpoint-every 10 --run "$folder/run"
   await 60 has_done 12
 }
 
@@ -24,9 +24,9 @@ start_on_data
 await 40 ended
 collect
 expect_error "a file that is truncated" 1 "^train_cifar: $file 0.bytes"
-expect "nothing half written" bash -c "! compgen -G '$folder/run/*.tmp-*'"
+expect "nothing half written" bash -c "! compgen -G '$folder/run/checkpoints/*.tmp-*'"
 make_data
-train 1 --data "$data" --check --steps 1000000 --checkpoint-dir "$folder/run"
+train 1 --data "$data" --check --steps 1000000 --run "$folder/run"
 expect_line "it resumes with the file restored" '^resumed'
 
 start_on_data

@@ -90,8 +90,8 @@ short_outage() {
   expect "a short outage ends no run" kill -0 "$launcher"
   expect "a short outage names no host" bash -c "! grep -q 'host test-host' '$folder/raw'"
 }
-# Two hosts. On the first run an administrator closes the heartbeat; ports near 1024 are those of MPI.
-on_two() {
+# Two hosts. An administrator closes the heartbeat; ports near 1024 are those of MPI.
+without_heartbeat() {
   local port
   train_on 2 2
   await 60 has_done 9
@@ -106,7 +106,8 @@ on_two() {
   kill -KILL -- "-$launcher" 2>/dev/null
   collect 2>/dev/null
   await 10 all_gone
-
+}
+on_two() {
   train_on 2 2
   await 60 has_done 9
   stop_host "a stopped host"
@@ -132,6 +133,7 @@ with_hosts() {  # COUNT COMMAND...: on hosts of its own
   remove_hosts "$1"
 }
 # In parallel, because they wait most of the time.
+aside with_hosts 2 without_heartbeat
 aside with_hosts 2 on_two
 aside with_hosts 3 on_three
 aside with_hosts 2 of_one_direction

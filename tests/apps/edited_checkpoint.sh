@@ -6,18 +6,18 @@
 need_h5py
 
 good=$folder/good
-train 2 --steps 4 --checkpoint-every 2 --checkpoint-dir "$good"
+train 2 --steps 4 --checkpoint-every 2 --run "$good"
 
 # The copy of a good checkpoint in $folder/bad is changed by the lines of Python on stdin.
 edit() {
-  rm -rf "$folder/bad" && mkdir "$folder/bad"
-  cp "$(step_file "$good" 4)" "$folder/bad"
+  rm -rf "$folder/bad" && mkdir -p "$folder/bad/checkpoints"
+  cp "$(step_file "$good" 4)" "$folder/bad/checkpoints"
   { printf 'import sys\nimport h5py\nwith h5py.File(sys.argv[1], "r+") as file:\n'; sed 's/^/    /'; } >"$folder/edit.py"
   expect "the checkpoint is changed" "$python" "$folder/edit.py" "$(step_file "$folder/bad" 4)"
 }
 refused() {  # CODE PATTERN: after such a change
   edit
-  ranks 2 train_cifar "${small[@]}" --steps 6 --checkpoint-dir "$folder/bad"
+  ranks 2 train_cifar "${small[@]}" --steps 6 --run "$folder/bad"
   expect_error "a checkpoint that was changed" "$1" "^train_cifar: $2"
 }
 
@@ -37,7 +37,7 @@ collect
 # A number that is not finite is blamed on the file, not on the learning rate.
 refused 1 'step-0000000004.h5 ema finite' \
   <<<'file["ema/conv1/biases"][0] = float("inf")'
-expect_files "nothing is saved" "$folder/bad" step-0000000004.h5
+expect_files "nothing is saved" "$folder/bad/checkpoints" step-0000000004.h5
 edit <<<'file["parameters/conv1/biases"][0] = float("nan")'
 ranks 2 train_cifar "${small[@]}" --steps 6 --init "$(step_file "$folder/bad" 4)"
 expect_error "--init with NaN" 1 '^train_cifar: step-0000000004.h5 weights finite'

@@ -9,17 +9,20 @@ import subprocess
 import sys
 
 TRAINING = ["--check", "--threads", "1"]
+# A network with few weights, unless the example names another.
+SMALL = {"train_cifar": ["--model", "resnet_small"], "train_mnist": ["--model", "resnet_small"], "bench_step": ["--model", "resnet_small"]}
 # The last value of an option counts, so these override those of the example.
 SHORT = {
     "bench_step": ["--steps", "1", "--warmup", "0", "--no-bare", "--threads", "1"],
     "bench_allreduce": ["--max", "1K", "--iters", "1", "--warmup", "0"],
     "bench_loader": ["--seconds", "0.01"],
+    "evaluate": ["--data", "tested"],
 }
 ENDLESS = {"--follow", "--interval"}
 # Options in these groups work in the same way with any data and model. So do examples that name both. If train_cifar has
 # such an example too, the other programs that share its code do not repeat it.
-COMMON_GROUPS = {"Ranks", "Reports", "Run", "Checkpoints", "Instead of training", "Help"}
-SHARING = {"train_mnist", "train_reuters", "bench_step"}
+COMMON_GROUPS = {"Learning rate", "Ranks", "Reports", "Run", "Checkpoints", "Instead of training", "Help"}
+SHARING = {"train_mnist", "train_reuters", "train_images", "bench_step"}
 # Programs whose last word is a new file.
 WRITERS = {"export_model", "pack_images"}
 
@@ -47,7 +50,9 @@ def own_examples(build, program):
     if program in SHARING:
         known = {" ".join(words).replace("train_cifar", program) for _, _, words in examples_of(build, "train_cifar")}
         examples = [(group, option, words) for group, option, words in examples
-                    if " ".join(words) not in known or group not in COMMON_GROUPS and not {"--dataset", "--model"} <= set(words)]
+                    if " ".join(words).replace("train_images --data photos", program) not in known
+                    or group not in COMMON_GROUPS and not group.startswith("With --optimizer")
+                    and not {"--dataset", "--model"} <= set(words)]
     return [(option, words) for _, option, words in examples]
 
 
@@ -60,11 +65,13 @@ def fault(build, program, option, words):
         more = []
     if program == "bench_step" and option == "--epochs":
         more = ["--epochs", "0.001"]
+    if (program, option) == ("evaluate", "--data"):
+        more = []
     if program in WRITERS:
         pathlib.Path(words[-1]).unlink(missing_ok=True)
     try:
         place = "../photo_runs" if (program, option) == ("evaluate", "--data") else "."
-        done = subprocess.run([str(build / program), *command[1:], *more], cwd=place, text=True, stdin=subprocess.DEVNULL,
+        done = subprocess.run([str(build / program), *SMALL.get(program, []), *command[1:], *more], cwd=place, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=4 if option in ENDLESS else 300)
     except subprocess.TimeoutExpired:
         return "" if option in ENDLESS else f"{printed}: does not end"

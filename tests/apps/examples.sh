@@ -46,7 +46,9 @@ train_here train_cifar train_cifar
 train_here train_mnist train_mnist
 train_here train_reuters train_reuters
 train_here photo_runs train_images --data photos
-train_here small train_cifar --model resnet_small
+small_data "$folder/made"
+mkdir "$folder/small" && mv "$folder/made/small" "$folder/small/tested"
+train_here small train_cifar --model resnet_small --dataset hdf5 --data tested
 run "$build/pack_images" "$folder/photos" "$folder/photo_runs/photos.h5"
 
 examples() {  # PLACE PROGRAM...

@@ -11,8 +11,8 @@ limit=200
 export_model() { ranks 1 export_model "$@"; }
 
 # --- files and errors ----------------------------------------------------------------------------------------------------
-train 1 --steps 1 --checkpoint-dir "$folder/crops"
-train 1 --model resnet_small --steps 2 --ema 0.5 --checkpoint-dir "$folder/run"
+train 1 --steps 1 --run "$folder/crops"
+train 1 --model resnet_small --steps 2 --ema 0.5 --run "$folder/run"
 first=$(step_file "$folder/run" 2)
 mkdir "$folder/files"
 export_model "$folder/run" "$folder/files/small.onnx"
@@ -20,7 +20,7 @@ expect "ONNX" test "$code" = 0
 expect_line "weights and step" 'small\.onnx resnet_small ema step.2'
 export_model "$first" --weights raw "$folder/files/small.safetensors"
 expect "safetensors" test "$code" = 0
-train 1 --model resnet_small --steps 1 --lr 1e-12 --ema 0 --init "$folder/files/small.safetensors" --checkpoint-dir "$folder/again"
+train 1 --model resnet_small --steps 1 --lr 1e-12 --ema 0 --init "$folder/files/small.safetensors" --run "$folder/again"
 expect "all weights come back" "$python" - "$first" "$(step_file "$folder/again" 1)" <<'END'
 import sys
 import h5py
@@ -43,7 +43,7 @@ export_model "$first" "$folder/small.pt"
 expect_error "another format" 2 'small.pt .safetensors'
 export_model "$first" "$folder/files/other.onnx" --opset 3
 expect_error "an old opset" 2 'opset 17'
-ranks 1 train_mnist "${small[@]}" --model deep_mnist --steps 1 --ema 0 --checkpoint-dir "$folder/large"
+ranks 1 train_mnist "${small[@]}" --model deep_mnist --steps 1 --ema 0 --run "$folder/large"
 touch -d '2 hours ago' "$folder/files/other.onnx.tmp-$(uname -n)-$(bash -c 'echo $$')-0123456789abcdef"  # of an export that was killed
 run bash -c "ulimit -f 6000; trap '' XFSZ; exec '$build/export_model' '$folder/large' '$folder/files/other.onnx'"
 expect_error "a full disk" 1 'other.onnx too.large'
@@ -67,7 +67,7 @@ compare layers "$folder/layers"
 expect "all kinds of layers: $(cat "$folder/out")" test "$code" = 0
 
 data=$folder/data
-"$python" "$here/small_data.py" "$data"
+small_data "$data"
 declare -A sets=([deep_mnist]=mnist [keras]=mnist [tower]=mnist [reuters]=reuters [reuters_as_published]=reuters
                  [tutorial]=small [resnet_small]=small [airbench94]=whole [resnet20]=small [resnet56]=small [resnet18_cifar]=small)
 run "$build/train_cifar" --list
@@ -77,7 +77,7 @@ for model in $models; do
   set=${sets[$model]:-photos} program=train_cifar place=$folder/$model options=(--dataset hdf5)
   [[ $set != mnist && $set != reuters ]] || program=train_$set options=()
   ranks 1 "$program" "${small[@]}" "${options[@]}" --data "$data/$set" --model "$model" --steps 1 --lr 0.001 --ema 0 \
-    --checkpoint-dir "$place"
+    --run "$place"
   expect "train $model" test "$code" = 0
   "$python" "$here/export.py" perturb "$(step_file "$place" 1)"
   ranks 1 evaluate --threads 1 --no-confusion --data "$data/$set" "$place" --logits "$place/logits.h5"

@@ -15,7 +15,7 @@ photos=$folder/photos
 exported() {
   name=$folder/$1
   printf '%s\n' "sample = $2" 'layers = [{type = "flatten"}, {type = "dense", name = "out", features = "$classes"}]' >"$name.toml"
-  ranks 1 "$3" --threads 1 --model "$name.toml" --ema 0 --steps 1 --global-batch 2 --eval-every 0 --checkpoint-dir "$name" "${@:4}"
+  ranks 1 "$3" --threads 1 --model "$name.toml" --ema 0 --steps 1 --global-batch 2 --eval-every 0 --run "$name" "${@:4}"
   expect "train $1" test "$code" = 0
   "$python" "$here/export_example.py" weights "$(step_file "$name" 1)" || complain "weights of $1"
   for format in onnx safetensors; do

@@ -13,9 +13,9 @@ claim() {  # FOLDER SECONDS: a run on another host holds it, and was silent for 
 }
 waits() { grep -qE '^waiting .*elsewhere' "$folder/out"; }
 
-# --- a lost lock, with logs and no checkpoints -----------------------------------------------------------------------------
+# --- a lost lock, before the first checkpoint ------------------------------------------------------------------------------
 logs=$folder/logs
-start 2 --steps 1000000 --log-dir "$logs"
+start 2 --steps 1000000 --run "$logs"
 await 60 has_done 2
 claim "$folder/other" 0
 mv "$folder/other/run.lock.1" "$logs/run.lock.2"  # a take-over makes its own claim first
@@ -29,22 +29,22 @@ expect "the other's claim stays" test -e "$logs/run.lock.2"
 
 # --- a claim of another host that is silent --------------------------------------------------------------------------------
 claim "$folder/dead" 176
-train 2 --steps 1 --checkpoint-dir "$folder/dead" --log-dir "$folder/dead"
+train 2 --steps 1 --run "$folder/dead"
 expect "it waits until the silence is over" waits
 expect_line "a line names the time" '^waiting [1-5].s'
-expect_line "it takes over" '^note --checkpoint-dir host.elsewhere'
+expect_line "it takes over" '^note --run host.elsewhere'
 expect "it trains" test -e "$(step_file "$folder/dead" 1)"
 
 claim "$folder/alive" 15
-start 1 --steps 1 --log-dir "$folder/alive"
+start 1 --steps 1 --run "$folder/alive"
 await 60 waits
 touch "$folder/alive/run.lock.1"
 collect
-expect_error "a sign of life ends the wait" 1 "--log-dir $folder/alive host.elsewhere"
+expect_error "a sign of life ends the wait" 1 "--run $folder/alive host.elsewhere"
 expect_files "and nothing is written" "$folder/alive" run.lock.1
 
 claim "$folder/released" 15
-start 1 --steps 1 --log-dir "$folder/released"
+start 1 --steps 1 --run "$folder/released"
 await 60 waits
 rm "$folder/released/run.lock.1"
 collect
@@ -53,7 +53,7 @@ expect "a claim that is given back ends the wait" test "$code" = 0
 # --- requests to stop: to the rank that looks, and to one that does not -----------------------------------------------------
 for rank in 0 1; do
   claim "$folder/stopped" 15
-  start 2 --steps 1 --log-dir "$folder/stopped"
+  start 2 --steps 1 --run "$folder/stopped"
   await 60 waits
   kill -USR1 "$(pid_of_rank "$rank")"
   collect
@@ -61,13 +61,13 @@ for rank in 0 1; do
   expect_files "and nothing is written" "$folder/stopped" run.lock.1
 done
 claim "$folder/stopped" 15
-ranks 1 train_cifar "${small[@]}" --check --log-dir "$folder/stopped"
+ranks 1 train_cifar "${small[@]}" --check --run "$folder/stopped"
 expect "--check does not wait" bash -c "! grep -q '^waiting' '$folder/out'"
 
 # --- of two that wait one wins ----------------------------------------------------------------------------------------------
 claim "$folder/two" 175
 for i in 1 2; do
-  timeout --kill-after=5 $limit "$build/train_cifar" "${small[@]}" --steps 100000 --log-dir "$folder/two" \
+  timeout --kill-after=5 $limit "$build/train_cifar" "${small[@]}" --steps 100000 --run "$folder/two" \
     >"$folder/out$i" 2>"$folder/err$i" </dev/null &
   runs[i]=$!
 done
@@ -82,6 +82,5 @@ wait "${runs[winner]}" || winner_code=$?
 expect "both wait" test "$(grep -l '^waiting' "$folder/out1" "$folder/out2" | wc -l)" = 2
 expect "one is refused" test "$loser_code" = 1
 expect "the error names the other run" grep -qE '[0-9a-f]{32}' "$folder/err$((3 - winner))"
-expect "the other trains until it is stopped" test "$winner_code" = 1 # there is no --checkpoint-dir
-expect "and had the folder" grep -q -- --checkpoint-dir "$folder/err$winner"
+expect "the other trains until it is stopped" test "$winner_code" = 75
 finish

@@ -12,7 +12,7 @@ golden=(
 
 losses() {  # RANKS OPTIONS...: one number a line
   train "$1" --steps 10 --global-batch 32 --shards 2 --lr 0.02 --momentum 0.9 --weight-decay 0.001 --seed 3 \
-    --log-dir "$folder/$1$2" "${@:3}"
+    --run "$folder/$1$2" "${@:3}"
   "$python" -c 'import json, sys
 for row in map(json.loads, open(sys.argv[1])):
     if row["kind"] == "train":

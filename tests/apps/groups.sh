@@ -8,25 +8,25 @@ need_h5py
 state=(--shards 4 --global-batch 16 --weight-decay 0.001 --reducer tree --momentum 0.9)
 groups=(--group 'conv*/weights:lr=0.5' --group '*/biases:lr=2,weight-decay=0.01')
 
-train 1 "${state[@]}" "${groups[@]}" --steps 4 --checkpoint-dir "$folder/one"
+train 1 "${state[@]}" "${groups[@]}" --steps 4 --run "$folder/one"
 expect_line "the first group" '^group conv\*/weights: 2 lr 0\.5'
 expect_line "the second" '^group \*/biases: 5 2 decay 0\.01'
-train 4 "${state[@]}" "${groups[@]}" --steps 2 --checkpoint-dir "$folder/two"
-train 2 "${state[@]}" "${groups[@]}" --steps 4 --checkpoint-dir "$folder/two"
+train 4 "${state[@]}" "${groups[@]}" --steps 2 --run "$folder/two"
+train 2 "${state[@]}" "${groups[@]}" --steps 4 --run "$folder/two"
 expect_same_state "with groups on 4 and 2 ranks" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
 checks=$((checks + 1))
 grep -q '^note .*--group' "$folder/out" && complain "the same groups are noted as others"
-train 1 "${state[@]}" --steps 4 --checkpoint-dir "$folder/plain"
+train 1 "${state[@]}" --steps 4 --run "$folder/plain"
 expect "groups make a difference" bash -c '! "$1" "$2" "$3" "$4" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" \
   "$(step_file "$folder/one" 4)" "$(step_file "$folder/plain" 4)"
-train 2 "${state[@]}" --steps 9 --check --group 'conv*/weights:lr=0.5' --checkpoint-dir "$folder/two"
+train 2 "${state[@]}" --steps 9 --check --group 'conv*/weights:lr=0.5' --resume "$(step_file "$folder/two" 4)"
 expect_line "another group is noted" '^note --group conv\*/weights:lr=0\.5 \*/biases'
-train 2 "${state[@]}" --steps 9 --check --checkpoint-dir "$folder/two"
-expect_line "none is noted, too" '^note --group \[\] conv'
+train 2 "${state[@]}" --steps 9 --check --resume "$(step_file "$folder/two" 4)"
+expect_line "none is noted, too" '^note --group not.set conv'
 
 # Parameters with a rate of 0 are frozen, and so are their slots and averages.
 for steps in 1 3; do
-  train 2 "${state[@]}" --group '*:lr=0' --steps $steps --checkpoint-dir "$folder/frozen$steps"
+  train 2 "${state[@]}" --group '*:lr=0' --steps $steps --run "$folder/frozen$steps"
 done
 expect_line "frozen" '^group \*: 10 frozen'
 expect "nothing moves" "$python" - "$(step_file "$folder/frozen1" 1)" "$(step_file "$folder/frozen3" 3)" <<'END'
@@ -41,7 +41,7 @@ END
 # Parameters with fewer epochs are frozen after these (3.1 steps), although Muon normalises filters.
 for steps in 4 6; do
   train 2 --model resnet_small --optimizer muon --unit-filters --lr-schedule constant --group '*:epochs=0.001' --steps $steps \
-    --checkpoint-dir "$folder/over$steps"
+    --run "$folder/over$steps"
 done
 expect "its epochs are over" "$python" - "$(step_file "$folder/over4" 4)" "$(step_file "$folder/over6" 6)" <<'END'
 import sys, h5py
@@ -65,12 +65,12 @@ expect_line "groups are explained" '--group PATTERN:SETTINGS'
 
 # The linear scaling rule depends on the global batch, not on the number of ranks.
 scaled=(--lr 0.1 --lr-scale-batch 4)
-train 4 "${scaled[@]}" --steps 2 --checkpoint-dir "$folder/scaled" --shards 4 --reducer tree
+train 4 "${scaled[@]}" --steps 2 --run "$folder/scaled" --shards 4 --reducer tree
 expect_line "the scaled rate" '^optimizer sgd lr.0\.4 0\.1 4'
 expect_line "a warm-up is suggested" '^note warm-up 4 --warmup-epochs'
-train 1 --lr 0.4 --steps 2 --checkpoint-dir "$folder/said" --shards 4 --reducer tree
+train 1 --lr 0.4 --steps 2 --run "$folder/said" --shards 4 --reducer tree
 expect_same_state "scaled, and set directly" "$(step_file "$folder/scaled" 2)" "$(step_file "$folder/said" 2)"
-train 4 --lr 0.1 --lr-scale-batch 8 --steps 9 --check --checkpoint-dir "$folder/scaled"
+train 4 --lr 0.1 --lr-scale-batch 8 --steps 9 --check --resume "$(step_file "$folder/scaled" 2)"
 expect_line "another scale is noted" '^note --lr-scale-batch 8 4'
 ranks 2 train_cifar "${small[@]}" --lr-scale-batch -1
 expect_error "no batch" 2 '--lr-scale-batch -1'

@@ -16,7 +16,7 @@ on_hosts() {  # RANKS_OF_EACH PROGRAM OPTIONS...: as ranks() does
 { make_hosts 2 && on_hosts 1 hostname && grep -qx test-host-2 "$folder/out"; } 2>/dev/null ||
   skip "no two hosts can be made here (root, ip of iproute2, Open MPI 4)"
 
-four=(--shards 4 --momentum 0.9 --steps 3 --checkpoint-dir)
+four=(--shards 4 --momentum 0.9 --steps 3 --run)
 train_on_hosts() {  # RANKS_OF_EACH OPTIONS...
   on_hosts "$1" "$build/train_cifar" "${small[@]}" "${@:2}"
   expect "it trains on two hosts" test "$code" = 0
@@ -40,7 +40,7 @@ expect_line "with several ranks on each it is hierarchical" '^reducer hierarchic
 expect_same_state "two hosts of two ranks" "$(step_file "$folder/one" 3)" "$(step_file "$folder/pairs" 3)"
 
 for run in first second; do
-  train_on_hosts 1 --shards 2 --steps 4 --wire bf16 --loss-scale dynamic:65536:2 --checkpoint-dir "$folder/$run"
+  train_on_hosts 1 --shards 2 --steps 4 --wire bf16 --loss-scale dynamic:65536:2 --run "$folder/$run"
 done
 expect_line "16 bits between hosts" '^reducer direct 2.ranks 16.bits bf16'
 expect_same_state "the same in every run" "$(step_file "$folder/first" 4)" "$(step_file "$folder/second" 4)"

@@ -74,7 +74,7 @@ expect "and agree" test $? = 0
 
 cd "$folder" || exit 1
 learn() { run mpirun --oversubscribe -np 2 "$trainer/build/$1" "${@:2}" --no-run --threads 1 --global-batch 32 --eval-every 0; }
-learn stripes --steps 20 --checkpoint-dir "$folder/striped"
+learn stripes --steps 20 --run "$folder/striped"
 expect "a data set of the user's own is trained on" test "$code" = 0
 expect_line "and learnt" 'step 20/20 accuracy 100%'
 run "$prefix/bin/export_model" "$folder/striped" "$folder/striped.onnx"

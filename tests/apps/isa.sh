@@ -7,14 +7,14 @@
 need_h5py
 has() { grep -qw "$1" /proc/cpuinfo; }
 
-train 2 --steps 2 --checkpoint-dir "$folder/auto"
+train 2 --steps 2 --run "$folder/auto"
 if has avx2; then
-  train 2 --steps 2 --isa avx2 --checkpoint-dir "$folder/avx2"
+  train 2 --steps 2 --isa avx2 --run "$folder/avx2"
   expect_line "the start names it" '^ranks AVX2 --isa'
   if ! has avx512f; then
     expect_same_state "the widest is avx2" "$(step_file "$folder/auto" 2)" "$(step_file "$folder/avx2" 2)"
   else
-    train 1 --check --steps 3 --shards 2 --checkpoint-dir "$folder/avx2"
+    train 1 --check --steps 3 --shards 2 --resume "$(step_file "$folder/avx2" 2)"
     expect_line "a resume notes another" '^note oneDNN AVX-512 AVX2'
   fi
 fi
@@ -26,7 +26,9 @@ for name in avx512:avx512f avx512_bf16:avx512_bf16 amx:amx_bf16; do
 done
 ranks 1 train_cifar "${small[@]}" --isa avx3
 expect_error "an unknown set" 2 "^train_cifar: avx3"
-ranks 1 evaluate --threads 1 --isa baseline "$folder/auto"
+small_data "$folder/data"
+train 1 --model tutorial --dataset hdf5 --data "$folder/data/small" --steps 1 --run "$folder/tested"
+ranks 1 evaluate --threads 1 --isa baseline --data "$folder/data/small" "$folder/tested"
 expect "evaluate takes it too" test "$code" = 0
 
 here_on=(--device cpu --steps 1)

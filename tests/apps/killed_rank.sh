@@ -11,7 +11,7 @@ ranks_of_run() { for r in 0 1 2; do pid_of_rank $r; done; }
 # The records of the node are there, so that World is.
 in_world() { grep -qs '/dev/shm/lockstep-' "/proc/$(pid_of_rank "$1")/maps"; }
 # A larger network, if the signal must arrive while a checkpoint is written.
-writes_checkpoint() { [[ -n $(find "$folder/checkpoints" -name '*.h5.tmp-*' -print -quit) ]]; }
+writes_checkpoint() { [[ -n $(find "$folder/kept/checkpoints" -name '*.h5.tmp-*' -print -quit) ]]; }
 
 # WHEN (a command that succeeds then) SIGNAL RANK OPTIONS...
 expect_end() {
@@ -20,8 +20,8 @@ expect_end() {
   what="SIG$2 to rank $3 when $1"
   shift 3
   [[ $signal != STOP ]] || result=SIGSTOP
-  rm -rf "$folder/checkpoints"
-  start 3 --model $net --global-batch 12 --checkpoint-every 1 --keep 0 --checkpoint-dir "$folder/checkpoints" "$@"
+  rm -rf "$folder/kept"
+  start 3 --model $net --global-batch 12 --checkpoint-every 1 --keep 0 --run "$folder/kept" "$@"
   # shellcheck disable=SC2086  # a command and its arguments
   await 60 $when
   pids=$(ranks_of_run)
@@ -44,8 +44,7 @@ expect_end() {
   for pid in $pids; do
     await 10 bash -c "! kill -0 $pid" || complain "$what: process $pid is still there"
   done
-  rm -f "$folder"/checkpoints/*.lock
-  run "$build/train_cifar" "${small[@]}" --model $net --global-batch 12 --shards 3 --steps 4 --check --checkpoint-dir "$folder/checkpoints"
+  run "$build/train_cifar" "${small[@]}" --model $net --global-batch 12 --shards 3 --steps 4 --check --run "$folder/kept"
   expect "$what: the newest checkpoint is whole" bash -c "[[ $code == 0 ]] && ! grep -q '^warning' '$folder/out'"
 }
 # At start-up, in training under each reducer and policy, while a checkpoint is written, in evaluation.
@@ -56,7 +55,7 @@ starting() {
   expect_end writes_checkpoint STOP 0
 }
 training() {
-  expect_end 'has_done 4' KILL 1 --run "$folder/kept"
+  expect_end 'has_done 4' KILL 1
   expect "a survivor writes why" lines_with "$folder/kept/summary.json" 'reason.*rank.1 died'
   expect "and the status" grep -q '"status": "failed"' "$folder/kept/summary.json"
   expect_end 'has_done 4' KILL 0 --reducer tree
@@ -74,8 +73,8 @@ aside training
 aside evaluating
 
 # A resumed run names its checkpoint before it saves another.
-train 3 --model resnet_small --global-batch 12 --steps 2 --checkpoint-dir "$folder/checkpoints"
-start 3 --model resnet_small --global-batch 12 --checkpoint-every 1000000 --checkpoint-dir "$folder/checkpoints"
+train 3 --model resnet_small --global-batch 12 --steps 2 --run "$folder/kept"
+start 3 --model resnet_small --global-batch 12 --checkpoint-every 1000000 --run "$folder/kept"
 await 60 grep -q '^resumed ' "$folder/out"
 await 60 has_done '[0-9]*'
 kill -KILL "$(pid_of_rank 1)"

@@ -51,6 +51,11 @@ skip() { echo "skipped: $1"; exit 77; }
 # Succeeds if this processor computes in bf16, which oneDNN supports from AVX-512 on.
 has_bf16() { grep -q avx512bw /proc/cpuinfo; }
 
+# Writes data sets of 100 test samples: an evaluation of the generated ones takes 2 s of a core. Needs `python`.
+small_data() {  # FOLDER
+  "$python" "$here/small_data.py" "$1" || complain "small data"
+}
+
 # Sets `python` to a Python with h5py, or skips the test.
 need_h5py() {
   for python in python3 /usr/bin/python3 none; do
@@ -76,11 +81,12 @@ run() {
   own_words <"$folder/raw" >"$folder/err"
   ((SECONDS - began < limit)) || complain "did not end within $limit s: $*"
 }
-# ranks RANKS PROGRAM OPTION...: one rank runs without mpirun, which takes longer than a small run. No run gets a folder.
+# ranks RANKS PROGRAM OPTION...: one rank runs without mpirun, which takes longer than a small run. Only --run gives a run a
+# folder.
 ranks() {
   local launch=(mpirun -np "$1") program=("$build/$2")
   [[ $1 != 1 ]] || launch=()
-  [[ $2 != train_* ]] || program+=(--no-run)
+  [[ $2 != train_* || " $* " == *' --run '* ]] || program+=(--no-run)
   shift 2
   run "${launch[@]}" "${program[@]}" "$@"
 }
@@ -194,7 +200,7 @@ collect() {  # waits for the background run; sets `code` as run() does
 }
 
 # --- checkpoints -------------------------------------------------------------------------------------------------------
-step_file() { printf '%s/step-%010d.h5' "$1" "$2"; }  # FOLDER STEP
+step_file() { printf '%s/checkpoints/step-%010d.h5' "$1" "$2"; }  # RUN STEP
 expect_same_state() {  # WHAT FILE FILE: parameters, optimizer and averages are bitwise identical
   expect "$1" "$python" "$here/compare_checkpoints.py" "$2" "$3"
 }

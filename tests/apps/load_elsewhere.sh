@@ -16,13 +16,13 @@ need_h5py
 limit=200
 
 data=$folder/data
-"$python" "$here/small_data.py" "$data"
+small_data "$data"
 
 # PROGRAM MODEL OPTIONS...: a checkpoint and its logits, in every framework.
 same_logits() {
   local program=$1 model=$2 place entry
   place=$folder/$2
-  ranks 1 "$program" "${small[@]}" --model "$model" --steps 2 --ema 0.5 --lr 0.001 --checkpoint-dir "$place" "${@:3}"
+  ranks 1 "$program" "${small[@]}" --model "$model" --steps 2 --ema 0.5 --lr 0.001 --run "$place" "${@:3}"
   expect "train $model" test "$code" = 0
   local options=("${@:3}") i where=
   for ((i = 0; i < ${#options[@]}; i++)); do [[ ${options[i]} != --data ]] || where=${options[i + 1]}; done
@@ -74,7 +74,7 @@ END
 
   # A file of layers is another network than the model of its name.
   printf '%s\n' 'sample = [24, 24, 3]' 'layers = [{type = "dense", features = "$classes"}]' >"$folder/resnet20.toml"
-  train 1 --model "$folder/resnet20.toml" --steps 1 --checkpoint-dir "$folder/own"
+  train 1 --model "$folder/resnet20.toml" --steps 1 --run "$folder/own"
   own=$(step_file "$folder/own" 1)
   run "${entry#* }" "$scripts/load_pytorch.py" "$own" --save "$folder/x.pt"
   expect_error "a file of layers" 1 'resnet20.toml export_model'

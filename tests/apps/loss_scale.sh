@@ -20,17 +20,17 @@ for line in open(sys.argv[1]):
 PYTHON
 }
 
-train 1 "${state[@]}" --steps 5 --checkpoint-dir "$folder/none"
+train 1 "${state[@]}" --steps 5 --run "$folder/none"
 for how in 1024 dynamic; do
-  train 2 "${state[@]}" --steps 5 --loss-scale $how --checkpoint-dir "$folder/$how"
+  train 2 "${state[@]}" --steps 5 --loss-scale $how --run "$folder/$how"
   expect_same_state "--loss-scale $how" "$(step_file "$folder/none" 5)" "$(step_file "$folder/$how" 5)"
 done
 expect_line "the summary names the scale" '^optimizer scale dynamic 65536'
 expect "nothing was skipped" bash -c "! grep -q skipped '$folder/out'"
 
-train 1 "${skipping[@]}" --steps 9 --summary-every 1 --checkpoint-dir "$folder/whole" --log-dir "$folder/whole/l"
+train 1 "${skipping[@]}" --steps 9 --summary-every 1 --run "$folder/whole"
 expect_line "the last line counts skipped steps" '^trained [1-9].steps?.skipped'
-fields "$folder/whole/l" >"$folder/whole.scales"
+fields "$folder/whole" >"$folder/whole.scales"
 expect "it is halved where a step was skipped, and doubled after two good ones" awk '
   function is(factor) { return $2 / scale > 0.999 * factor && $2 / scale < 1.001 * factor }
   BEGIN { scale = 4e37 }
@@ -38,19 +38,19 @@ expect "it is halved where a step was skipped, and doubled after two good ones" 
   { scale = $2; good = $3; before = $4 }
   END { exit bad || NR != 9 || before < 1 || before > 7 }' "$folder/whole.scales"
 for ranks in 2 4; do
-  train $ranks "${skipping[@]}" --steps 9 --checkpoint-dir "$folder/on$ranks" --log-dir "$folder/on$ranks/l"
+  train $ranks "${skipping[@]}" --steps 9 --run "$folder/on$ranks"
   expect_same_state "on $ranks ranks" "$(step_file "$folder/whole" 9)" "$(step_file "$folder/on$ranks" 9)"
-  fields "$folder/on$ranks/l" >"$folder/other.scales"
+  fields "$folder/on$ranks" >"$folder/other.scales"
   expect "the same scales on $ranks ranks" cmp "$folder/other.scales" "$folder/whole.scales"
 done
 for steps in 2 5 9; do
-  train 2 "${skipping[@]}" --steps $steps --checkpoint-dir "$folder/parts" --log-dir "$folder/parts/l"
+  train 2 "${skipping[@]}" --steps $steps --run "$folder/parts"
 done
 expect_same_state "in three parts" "$(step_file "$folder/whole" 9)" "$(step_file "$folder/parts" 9)"
 told=$(sed -nE 's/^trained .* ([0-9]+) steps? skipped.*/\1/p' "$folder/out")
 expect "its last line counts its own skipped steps" \
   test "${told:-0}" = "$(awk '$1 == 5 { before = $4 } $1 == 9 { print $4 - before }' "$folder/whole.scales")"
-fields "$folder/parts/l" >"$folder/other.scales"
+fields "$folder/parts" >"$folder/other.scales"
 expect "with the same scales" cmp "$folder/other.scales" "$folder/whole.scales"
 
 
@@ -58,7 +58,7 @@ expect "with the same scales" cmp "$folder/other.scales" "$folder/whole.scales"
 damaged=$(step_file "$folder/parts" 9)
 "$python" -c 'import h5py, sys
 with h5py.File(sys.argv[1], "r+") as file: file.attrs["loss_scale"] = "scale high"' "$damaged"
-ranks 2 train_cifar "${small[@]}" "${skipping[@]}" --steps 12 --checkpoint-dir "$folder/parts"
+ranks 2 train_cifar "${small[@]}" "${skipping[@]}" --steps 12 --run "$folder/parts"
 expect_error "a damaged scale" 1 "$damaged damaged scale.high"
 ranks 2 train_cifar "${small[@]}" --precision fp16 --device cpu --check
 expect_error "fp16 on CPU cores" 2 "^train_cifar: fp16 --precision $(has_bf16 && echo bf16 || echo fp32)"

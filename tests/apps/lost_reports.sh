@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Only the report is lost, not the run: a full disk under --log-dir, a reader of stdout that leaves or pauses.
+# Only the report is lost, not the run: a full disk under events and metrics, a reader of stdout that leaves or pauses.
 # usage: lost_reports.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -8,10 +8,10 @@ warnings() { grep -c '^train_cifar: warning: ' "$folder/err"; }
 
 # --- the disk of the logs is full ------------------------------------------------------------------------------------------
 if unshare --mount true 2>/dev/null; then
-  mkdir "$folder/logs"
+  mkdir "$folder/logs" "$folder/kept"
   # shellcheck disable=SC2016
-  run unshare --mount bash -c 'mount -t tmpfs -o size=64k tmpfs "$1" && shift && exec "$@"' - "$folder/logs" \
-    mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --summary-every 1 --log-dir "$folder/logs" --checkpoint-dir "$folder/kept"
+  run unshare --mount bash -c 'mount -t tmpfs -o size=64k tmpfs "$1" && ln -s "$2" "$1/checkpoints" && shift 2 && exec "$@"' - \
+    "$folder/logs" "$folder/kept" mpirun -np 2 "$build/train_cifar" "${small[@]}" --steps 6 --summary-every 1 --run "$folder/logs"
   expect "a full disk of logs does not end the run" test "$code" = 0
   expect_files "the checkpoint is there" "$folder/kept" step-0000000006.h5
   expect "a warning at once, and one at the end" test "$(warnings)" = 2
@@ -21,25 +21,26 @@ fi
 
 # --- stdout without a reader, and on a full disk ---------------------------------------------------------------------------
 for place in '| head -n 1' '>/dev/full'; do
-  run bash -c "set -o pipefail; \"\$@\" $place" - "$build/train_cifar" "${small[@]}" --steps 4 --checkpoint-dir "$folder/unread$RANDOM"
+  run bash -c "set -o pipefail; \"\$@\" $place" - "$build/train_cifar" "${small[@]}" --steps 4 --run "$folder/unread$RANDOM"
   expect "stdout $place does not end the run" test "$code" = 0
-  expect "stdout $place: the last step is saved" test -n "$(compgen -G "$folder/unread*/step-0000000004.h5")"
+  expect "stdout $place: the last step is saved" test -n "$(compgen -G "$folder/unread*/checkpoints/step-0000000004.h5")"
   expect "stdout $place: at most two warnings" test "$(warnings)" -le 2
   expect "stdout $place: a warning names it" lines_with "$folder/err" 'warning standard.output'
   rm -r "$folder"/unread*
 done
 
 # --- a pipe without a reader as metrics.jsonl does not block a run -----------------------------------------------------------
-mkdir "$folder/pipe"
+train 1 --steps 1 --run "$folder/pipe"
+rm -r "$folder/pipe/"{metrics.jsonl,checkpoints}
 mkfifo "$folder/pipe/metrics.jsonl"
-ranks 2 train_cifar "${small[@]}" --steps 2 --log-dir "$folder/pipe"
+ranks 2 train_cifar "${small[@]}" --steps 2 --run "$folder/pipe"
 expect_error "a pipe without a reader as metrics.jsonl" 1 "metrics.jsonl No.such.device.or.address"
 
 # --- stderr on a full disk, or all three closed -------------------------------------------------------------------------------
 run bash -c '"$@" 2>/dev/full' - "$build/train_cifar" --no-such-option
 expect "an error that cannot be written keeps its exit code" test "$code" = 2
 set -m
-"$build/train_cifar" "${small[@]}" --steps 100000 --checkpoint-dir "$folder/closed" <&- >&- 2>&- &
+"$build/train_cifar" "${small[@]}" --steps 100000 --run "$folder/closed" <&- >&- 2>&- &
 launcher=$!
 set +m
 await 60 test -e "$folder/closed/run.lock.1"
@@ -68,7 +69,7 @@ PYTHON
 
 # --- a reader that never reads again keeps no request to stop from being heard ---------------------------------------------
 expect "a reader that has stopped, and a request to stop" timeout --kill-after=5 $limit python3 - "$build/train_cifar" "${small[@]}" \
-  --steps 100000 --checkpoint-dir "$folder/paused" <<'PYTHON'
+  --steps 100000 --run "$folder/paused" <<'PYTHON'
 import fcntl
 import signal
 import subprocess
@@ -86,5 +87,5 @@ program.send_signal(signal.SIGTERM)
 assert program.wait(timeout=30) == 75, program.returncode
 assert b"its reader pauses" in program.stderr.read()
 PYTHON
-expect "it saved a checkpoint" test -n "$(compgen -G "$folder/paused/step-*.h5")"
+expect "it saved a checkpoint" test -n "$(compgen -G "$folder/paused/checkpoints/step-*.h5")"
 finish

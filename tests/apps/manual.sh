@@ -34,7 +34,7 @@ offers 'resnet18 resnet18_cifar resnet20 resnet34 resnet50 resnet56 resnet_small
 offers 'resnet20' train_mnist --model = resnet2
 offers 'sgd adam adamw rmsprop nadam lars lamb muon' train_reuters --optimizer =
 offers 'ema' evaluate --weights e
-offers '' train_cifar --log-dir ''
+offers '' train_cifar --trace ''
 offers '--nesterov' train_cifar --help nest
 offers "$(tr '\n' ' ' <"$folder/evaluate.names" | sed 's/ $//')" evaluate --
 

@@ -10,7 +10,7 @@ held() { awk '/^Rss(Anon|Shmem):/ { kib += $2 } END { printf "%d", kib / 1024 }'
 check_plan() {  # WHAT RANKS OPTIONS...
   local what=$1 count=$2 plan pid rank most
   shift 2
-  start "$count" --summary-every 2 --checkpoint-every 2 --checkpoint-dir "$folder/$what" --log-dir "$folder/$what" "$@"
+  start "$count" --summary-every 2 --checkpoint-every 2 --run "$folder/$what" "$@"
   await 40 has_done 5  # everything has been used once
   plan=$(sed -n 's/^memory *\([0-9]*\)\.[0-9] MiB per rank = .*/\1/p' "$folder/out")
   expect "$what: a plan is printed" test "${plan:-0}" -gt 0

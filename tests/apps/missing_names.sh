@@ -6,7 +6,7 @@
 cd "$folder" || exit 1
 none=nowhere/none
 
-train 1 --model resnet_small --steps 1 --checkpoint-dir "$folder/run"
+train 1 --model resnet_small --steps 1 --run "$folder/run"
 declare -A tried=()
 missing() {  # PROGRAM OPTION...
   tried[$1]=1
@@ -38,5 +38,5 @@ for program in "$here"/../../apps/*.cc; do
   name=$(basename "$program" .cc)
   expect "$name is tried" test "${tried[$name]:-0}" = 1
 done
-expect_files "nothing is made" "$folder" small.toml out raw err run "$(cd "$folder" && echo run/*)"
+expect_files "nothing is made" "$folder" small.toml out raw err run "$(cd "$folder" && find run/*)"
 finish

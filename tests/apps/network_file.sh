@@ -8,7 +8,7 @@ own=$here/../../apps/networks/resnet18.toml
 
 for model in resnet18 "$own"; do
   train 2 --steps 2 --global-batch 4 --model "$model" --optimizer sgd --momentum 0.9 \
-    --lr 0.01 --lr-schedule constant --weight-decay 0 --ema 0 --checkpoint-dir "$folder/$(basename "$model")"
+    --lr 0.01 --lr-schedule constant --weight-decay 0 --ema 0 --run "$folder/$(basename "$model")"
 done
 expect_same_state "the file trains the built-in network's weights" \
   "$(step_file "$folder/resnet18" 2)" "$(step_file "$folder/resnet18.toml" 2)"
@@ -16,7 +16,7 @@ expect_same_state "the file trains the built-in network's weights" \
 net=$folder/net.toml
 printf '%s\n' 'sample = [24, 24, 3]' 'layers = [' '{type = "convolution", filters = 8, kernel = 3, relu = true},' \
   '{type = "max_pool", kernel = 4},' '{type = "dense", features = "$classes"}]' >"$net"
-again=("${small[@]}" --model "$net" --checkpoint-dir "$folder/own")
+again=("${small[@]}" --model "$net" --run "$folder/own")
 ranks 2 train_cifar "${again[@]}" --steps 2
 expect "it trains" test "$code" = 0
 cp "$net" "$folder/copy.toml"

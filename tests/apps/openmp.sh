@@ -7,10 +7,10 @@ need_h5py
 run_options=(--threads 2 --global-batch 8 --shards 2)
 
 # --- settings without effect ------------------------------------------------------------------------------------------
-train 2 "${run_options[@]}" --steps 2 --checkpoint-dir "$folder/plain"
+train 2 "${run_options[@]}" --steps 2 --run "$folder/plain"
 for setting in OMP_DYNAMIC=true OMP_MAX_ACTIVE_LEVELS=0 OMP_NUM_THREADS=1 OMP_PROC_BIND=true OMP_THREAD_LIMIT=2; do
   export "${setting?}"
-  train 2 "${run_options[@]}" --steps 2 --checkpoint-dir "$folder/$setting"
+  train 2 "${run_options[@]}" --steps 2 --run "$folder/$setting"
   unset "${setting%=*}"
   expect_same_state "$setting" "$(step_file "$folder/plain" 2)" "$(step_file "$folder/$setting" 2)"
 done
@@ -54,6 +54,6 @@ count_threads poll
 polling=$threads
 count_threads thread
 expect "one thread more to communicate" test "$threads" = $((polling + 1))
-train 2 "${run_options[@]}" --steps 2 --reducer tree --progress thread --checkpoint-dir "$folder/thread"
+train 2 "${run_options[@]}" --steps 2 --reducer tree --progress thread --run "$folder/thread"
 expect_same_state "updates on one thread" "$(step_file "$folder/plain" 2)" "$(step_file "$folder/thread" 2)"
 finish

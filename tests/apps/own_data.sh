@@ -49,9 +49,9 @@ with h5py.File(sys.argv[1], "r+") as file:
         file.create_dataset(name, data=array, **options[name])
 END
 }
-own 1 --dataset hdf5 --steps 1 --checkpoint-dir "$folder/plain"
+own 1 --dataset hdf5 --steps 1 --run "$folder/plain"
 rewrite 'options["images"] = dict(compression="gzip", shuffle=True, fletcher32=True); options["labels"] = dict(compression="gzip")'
-own 1 --dataset hdf5 --steps 1 --checkpoint-dir "$folder/gzip"
+own 1 --dataset hdf5 --steps 1 --run "$folder/gzip"
 expect "gzip holds the same data" test "$(identity_of "$(step_file "$folder/gzip" 1)")" = "$(identity_of "$(step_file "$folder/plain" 1)")"
 rewrite 'options["images"] = dict(compression="lzf")'
 ranks 2 train_cifar "${small[@]}" --dataset hdf5 --data "$data"
@@ -139,7 +139,7 @@ for part, count in (("train", 20), ("test", 5)):
         for i in range(count):
             png(f"{sys.argv[1]}/{part}/{name}/{i}.png", 16, 16, 20 + 200 * place + i)
 END
-own 2 --dataset folder --steps 8 --eval-every 8 --ema 0 --checkpoint-dir "$folder/run"
+own 2 --dataset folder --steps 8 --eval-every 8 --ema 0 --run "$folder/run"
 expect_line "its classes" "^data 40 16x16x3 2 $data"
 ranks 1 evaluate --threads 1 --data "$data" --weights raw "$folder/run" --logits "$folder/logits.h5"
 expect_line "their names" '^true dark light'
@@ -172,9 +172,9 @@ ranks 2 train_cifar "${small[@]}" --dataset folder --data "$data"
 expect_error "a link to itself" 1 "$data/test/light Too.many.levels.of.symbolic.links"
 
 # --- weights to begin with -----------------------------------------------------------------------------------------------
-train 2 --steps 3 --checkpoint-dir "$folder/first"
+train 2 --steps 3 --run "$folder/first"
 first=$(step_file "$folder/first" 3)
-train 2 --steps 1 --lr 1e-30 --seed 9 --init "$first" --checkpoint-dir "$folder/second"
+train 2 --steps 1 --lr 1e-30 --seed 9 --init "$first" --run "$folder/second"
 "$python" - "$first" "$(step_file "$folder/second" 1)" <<'END' || complain "the run does not begin with the weights of --init"
 import sys
 import h5py
@@ -187,7 +187,7 @@ with h5py.File(sys.argv[1]) as first, h5py.File(sys.argv[2]) as second:
         for name in names:
             assert (first["parameters"][name][()] == second[section][name][()]).all(), (section, name)
 END
-train 2 --steps 2 --lr 1e-30 --seed 9 --init "$first" --checkpoint-dir "$folder/second"
+train 2 --steps 2 --lr 1e-30 --seed 9 --init "$first" --run "$folder/second"
 expect_line "the same command resumes" '^resumed step.1 2'
 ranks 2 train_cifar "${small[@]}" --model resnet_small --init "$first" --steps 1
 expect_error "weights of another model" 1 "$first model 'tutorial'"

@@ -32,7 +32,7 @@ END
 }
 make_images "$folder/one" cat=20 dog=120 fox=220
 run_options=(--dataset folder --model tutorial --ema 0)
-train 2 "${run_options[@]}" --lr 0.01 --data "$folder/one" --steps 20 --eval-every 20 --checkpoint-dir "$folder/run"
+train 2 "${run_options[@]}" --lr 0.01 --data "$folder/one" --steps 20 --eval-every 20 --run "$folder/run"
 checkpoint=$(step_file "$folder/run" 20)
 score() { grep -oE 'top-1 [0-9.]+ %, loss [0-9.]+, [0-9]+ samples' "$folder/out"; }
 reported=$(score)
@@ -95,26 +95,26 @@ expect "no control character" test "$(tr -d '\n\40-\176' <"$folder/err" | wc -c)
 
 # --- resume and --init ---------------------------------------------------------------------------------------------------
 make_images "$folder/renamed" wolf=20 dog=120 fox=220
-ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --data "$folder/renamed" --steps 30 --checkpoint-dir "$folder/run"
+ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --lr 0.01 --data "$folder/renamed" --steps 30 --run "$folder/run"
 expect_error "a resume with other classes" 2 'wolf missing cat'
-ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --data "$folder/train_is_dark" --steps 30 --checkpoint-dir "$folder/run"
+ranks 2 train_cifar "${small[@]}" "${run_options[@]}" --lr 0.01 --data "$folder/train_is_dark" --steps 30 --run "$folder/run"
 expect_error "a resume with other images" 2 'other.data images'
 # A learning rate of nothing: no later evaluation is better.
-train 2 "${run_options[@]}" --lr 1e-30 --data "$folder/one" --steps 22 --eval-every 1 --checkpoint-dir "$folder/run"
+train 2 "${run_options[@]}" --lr 1e-30 --data "$folder/one" --steps 22 --eval-every 1 --resume "$checkpoint" --run "$folder/longer"
 best=$(grep -oE '^top-1 [0-9.]+ %' <<<"$reported")
 expect_line "the best is that of the run" "^accuracy $best step.22 ${best#top-1 } step.20"
-expect "the normalisation stays" test "$(normalisation "$(step_file "$folder/run" 22)")" = "$(normalisation "$checkpoint")"
+expect "the normalisation stays" test "$(normalisation "$(step_file "$folder/longer" 22)")" = "$(normalisation "$checkpoint")"
 
 own() { train 1 "${run_options[@]}" --init "$checkpoint" --steps 1 --eval-every 0 "$@"; }
-own --data "$folder/train_is_dark" --checkpoint-dir "$folder/tuned"
+own --data "$folder/train_is_dark" --run "$folder/tuned"
 expect_line "a note" "^note normalised $checkpoint"
 expect "weights keep their normalisation" test "$(normalisation "$(step_file "$folder/tuned" 1)")" = "$(normalisation "$checkpoint")"
-own --data "$folder/one" --checkpoint-dir "$folder/same"
+own --data "$folder/one" --run "$folder/same"
 expect "the same images: no note" test "$(grep -c '^note .*normalis' "$folder/out")" = 0
 own --data "$folder/renamed"
 expect_line "other names are noted" '^note wolf missing cat'
 make_images "$folder/two" cat=20 dog=120
-own --lr 1e-30 --data "$folder/two" --checkpoint-dir "$folder/fewer"
+own --lr 1e-30 --data "$folder/two" --run "$folder/fewer"
 expect_line "another number of classes" '^note softmax_linear zeros'
 "$python" - "$checkpoint" "$(step_file "$folder/fewer" 1)" <<'END' || complain "only the last layer begins anew"
 import sys
@@ -143,7 +143,7 @@ for part, count in (("train", 30), ("test", 12)):
         file["images"] = (labels[:, None, None, None] * 100 + numpy.arange(16 * 16 * 3).reshape(16, 16, 3) % 50).astype("u1")
         file["labels"] = labels
 END
-train 2 --dataset hdf5 --data "$folder/hdf5" --model tutorial --steps 4 --eval-every 4 --ema 0.5 --checkpoint-dir "$folder/numbers"
+train 2 --dataset hdf5 --data "$folder/hdf5" --model tutorial --steps 4 --eval-every 4 --ema 0.5 --run "$folder/numbers"
 reported=$(score)
 rm "$folder/hdf5/train.h5"
 numbers=$(step_file "$folder/numbers" 4)

@@ -3,6 +3,7 @@
 # usage: package.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
+limit=200  # cpack, on a busy machine
 for tool in cpack dpkg-deb dpkg-shlibdeps file; do
   command -v $tool >/dev/null || skip "$tool is not installed (scripts/install_dependencies.sh --tests)"
 done
@@ -11,6 +12,7 @@ done
 # An installed copy is packed, because cpack would otherwise build everything.
 run cmake --install "$build" --strip --prefix "$folder/prefix"
 run cpack --config "$build/CPackConfig.cmake" -B "$folder/packages" -D CPACK_INSTALL_CMAKE_PROJECTS= \
+  -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip \
   -D "CPACK_INSTALLED_DIRECTORIES=$folder/prefix;/usr"
 expect "a package is made" test $code = 0
 package=$(echo "$folder"/packages/*.deb)

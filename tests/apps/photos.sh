@@ -26,11 +26,11 @@ echo notes >"$photos/train/red/notes.txt"
 run=(train_images --data "$photos" --model resnet_small --image-size 16 --global-batch 8 --shards 2 --ema 0 --lr 0.01
      --eval-every 0 --summary-every 0 --threads 1)
 
-ranks 2 "${run[@]}" --steps 24 --checkpoint-dir "$folder/whole"
+ranks 2 "${run[@]}" --steps 24 --run "$folder/whole"
 expect "training on two ranks" test "$code" = 0
 expect "the summary names size, other files and classes" grep -q 'resized to 16x16; 1 other file left out; classes blue, red' "$folder/out"
-ranks 1 "${run[@]}" --steps 12 --checkpoint-dir "$folder/parts"
-ranks 2 "${run[@]}" --steps 24 --workers 2 --checkpoint-dir "$folder/parts"
+ranks 1 "${run[@]}" --steps 12 --run "$folder/parts"
+ranks 2 "${run[@]}" --steps 24 --workers 2 --run "$folder/parts"
 expect "a resume on other ranks" test "$code" = 0
 expect_same_state "a resume on other ranks" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/parts" 24)"
 ranks 1 train_images --data "$photos" --model resnet_small --image-size 16 --global-batch 8 --steps 5 --lr 0.01 --threads 1
@@ -53,15 +53,15 @@ ranks 1 train_images --data "$photos" --model resnet20 --image-size 4096 --globa
 expect_error "images that are too large" 1 "out.of.memory --batch --image-size"
 ranks 2 "${run[@]}" --data "$folder/photos.h5"
 expect_error "a packed file for a folder" 2 "$folder/photos.h5 --dataset.packed"
-ranks 2 "${run[@]}" --steps 24 --dataset packed --data "$folder/photos.h5" --checkpoint-dir "$folder/packed"
+ranks 2 "${run[@]}" --steps 24 --dataset packed --data "$folder/photos.h5" --run "$folder/packed"
 expect "training on packed images" test "$code" = 0
 expect_same_state "packed images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/packed" 24)"
 ranks 1 evaluate "$folder/packed" --data "$folder/photos.h5"
 expect "evaluate reads packed images" grep -q 'top-1 100.00 %.*12 samples' "$folder/out"
 edits=(--color-jitter 0.4,0,0,0.1 --trivial-augment --random-erase 0.5 --cutmix 1 --mixup 0.2)
-ranks 2 "${run[@]}" "${edits[@]}" --steps 4 --checkpoint-dir "$folder/two"
+ranks 2 "${run[@]}" "${edits[@]}" --steps 4 --run "$folder/two"
 expect_line "the summary names the changes" '^augmented random.erasing.0\.5 CutMix.1 brightness.0\.4 TrivialAugment'
-ranks 1 "${run[@]}" "${edits[@]}" --steps 4 --checkpoint-dir "$folder/one"
+ranks 1 "${run[@]}" "${edits[@]}" --steps 4 --run "$folder/one"
 expect_same_state "changes on other ranks" "$(step_file "$folder/two" 4)" "$(step_file "$folder/one" 4)"
 
 ranks 1 evaluate "$folder/whole" --data "$photos"
@@ -126,7 +126,7 @@ expect_error "a set of one size" 2 'train_cifar: --image-size'
 cp "$folder/bad.jpg" "$photos/train/red/bad.jpg"
 ranks 2 "${run[@]}" --steps 24
 expect_error "a damaged training image" 1 'train_images: .*bad.jpg --check-images.skip'
-ranks 2 "${run[@]}" --steps 24 --check-images skip --checkpoint-dir "$folder/skipped"
+ranks 2 "${run[@]}" --steps 24 --check-images skip --run "$folder/skipped"
 expect "damaged images are left out" grep -qE '^note +1 of 37' "$folder/out"
 expect_same_state "without damaged images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/skipped" 24)"
 ranks 2 train_mnist --dataset folder --data "$photos" --image-size 28 --flip none --check-images decode,skip --steps 1

@@ -19,7 +19,8 @@ run "$python" -m venv --without-pip --system-site-packages "$folder/venv"
 run "$python" -m pip --python "$folder/venv/bin/python" install --no-index --no-deps "$folder/lockstep-$version-py3-none-any.whl"
 expect "the wheel of version $version is installed" test $code = 0
 
-ranks 1 train_mnist "${small[@]}" --steps 4 --eval-every 4 --ema 0.5 --log-dir "$folder/logs" --checkpoint-dir "$folder/run"
+small_data "$folder/data"
+ranks 1 train_mnist "${small[@]}" --data "$folder/data/mnist" --steps 4 --eval-every 4 --ema 0.5 --run "$folder/run"
 expect "train_mnist trains" test $code = 0
 file=$(step_file "$folder/run" 4)
 cd "$folder" || exit 1
@@ -30,11 +31,11 @@ model, arrays = lockstep.read_checkpoint(sys.argv[1])
 rows = lockstep.read_run(sys.argv[2])
 print(model, arrays["conv1/weights"].shape, len(rows["train"]), len(rows["evaluation"]))
 END
-run venv/bin/python read.py "$file" logs
+run venv/bin/python read.py "$file" run
 expect_line "the package reads both" '^deep_mnist \(32, 5, 5, 1\) 4 1$'
 run venv/bin/lockstep-print-weights "$file"
 expect_line "it prints the arrays" '^ema/conv1/weights mean std'
-run venv/bin/lockstep-plot-run logs/metrics.jsonl run.svg
+run venv/bin/lockstep-plot-run run/metrics.jsonl run.svg
 expect "it plots the run" grep -q '<svg' run.svg
 run venv/bin/python -c 'from lockstep import networks; print(len(networks.layers_of("resnet20")))'
 expect_line "it has the networks" '^23$'

@@ -8,10 +8,10 @@ need_h5py
 
 # --- one run with everything on ------------------------------------------------------------------------------------------
 logs=$folder/logs
-train 2 --steps 20 --log-every 5 --eval-every 20 --summary-every 10 --log-dir "$logs"
+train 2 --steps 20 --log-every 5 --eval-every 20 --summary-every 10 --run "$logs"
 for fact in 'ranks +2 on 1 host, 1 thread each; rank 0 on ' 'data +generated ' 'model +tutorial, 1068298 parameters, [0-9.]+ GFLOP per step, fp32$' \
   'batch +16 = 2 shards of 8, 1 on each rank' 'optimizer +sgd, lr 0.1 exponential, moving average 0.9999$' 'reducer +shared .* because ' \
-  'progress +poll' 'buckets +[0-9]+ of [0-9.]+ to [0-9.]+ MiB' 'order +canonical' 'memory +[0-9.]+ MiB per rank = parameters' 'checkpoints +none'; do
+  'progress +poll' 'buckets +[0-9]+ of [0-9.]+ to [0-9.]+ MiB' 'order +canonical' 'memory +[0-9.]+ MiB per rank = parameters' 'run +kept in .*, with a checkpoint'; do
   expect "each fact once: $fact" test "$(grep -cE "^$fact" "$folder/out")" = 1
 done
 expect "the summary names the script for real images" grep -q 'scripts/get_data.sh cifar10' "$folder/out"
@@ -60,11 +60,12 @@ assert abs(trained[0]["loss"] - 2.3026) < 0.3, trained[0]
 score = evaluated[0]
 assert score["samples"] == 10000 and 0 <= score["top1"] <= score["top5"] <= 1 and score["loss"] > 0, score
 PYTHON
-expect_files "the log directory" "$logs" metrics.jsonl "$(basename "$logs"/events.out.tfevents.*)"
+expect_files "the folder of the run" "$logs" config.toml summary.json report.html evaluation.json metrics.jsonl checkpoints checkpoints/step-0000000020.h5 \
+  "$(basename "$logs"/events.out.tfevents.*)"
 # Two sets of 20 histograms cannot be less; that TensorBoard reads them is proven in tensorboard.sh.
 expect "the event file holds histograms" test "$(stat -c %s "$logs"/events.out.tfevents.*)" -gt 20000
 
-start 2 --log-dir "$folder/growing"
+start 2 --run "$folder/growing"
 await 30 has_done 9
 size=$(stat -c %s "$folder"/growing/events.out.tfevents.*)
 has_grown() { [[ $(stat -c %s "$folder"/growing/events.out.tfevents.*) -gt $size ]]; }
@@ -85,7 +86,7 @@ if command -v script >/dev/null; then
 fi
 
 # --- --quiet -------------------------------------------------------------------------------------------------------------
-train 2 --steps 3 --log-every 1 --eval-every 2 --quiet --log-dir "$folder/quiet"
+train 2 --steps 3 --log-every 1 --eval-every 3 --quiet --run "$folder/quiet"
 expect "--quiet prints the result" test "$(cut -c1-8 "$folder/out" | tr '\n' ' ')" = "accuracy written  "
 expect "no warning is not a line" test "$(wc -c <"$folder/err")" = 0
 expect "the files are whole" test "$(grep -c '"kind":"train"' "$folder/quiet/metrics.jsonl")" = 3
@@ -96,15 +97,16 @@ train 1 --quiet --check
 expect "--quiet --check prints its result" test "$(wc -l <"$folder/out")" = 1
 
 # --- logs are never lost -------------------------------------------------------------------------------------------------
-train 1 --steps 2 --log-dir "$folder/twice"
+train 1 --steps 2 --run "$folder/twice"
 cp "$folder/twice/metrics.jsonl" "$folder/first"
-train 1 --steps 1 --log-dir "$folder/twice"
+rm "$folder/twice/checkpoints/"*
+train 1 --steps 1 --run "$folder/twice"
 expect_line "a second run names the folder of the first logs" "^logs $folder/twice/earlier-1"
 expect "they are whole" cmp "$folder/first" "$folder/twice/earlier-1/metrics.jsonl"
 expect "with their event file" test "$(find "$folder/twice/earlier-1" -name 'events.*' | wc -l)-$(find "$folder/twice" -maxdepth 1 -name 'events.*' | wc -l)" = 1-1
 expect "the second has its own" test "$(grep -c '"kind":"train"' "$folder/twice/metrics.jsonl")" = 1
 mkdir "$folder/failed"
-run "$build/train_cifar" --steps 1 --log-dir "$folder/failed" --checkpoint-dir /proc/none
+run "$build/train_cifar" --steps 1 --run "$folder/failed" --resume "$folder/none.h5"
 expect_files "a start that fails leaves no logs" "$folder/failed"
 
 # --- instead of training -----------------------------------------------------------------------------------------------
@@ -146,14 +148,14 @@ expect_line "of which program" '^evaluate [0-9]+\.[0-9]+\.[0-9]+'
 train 1 --check --lr-schedule cosine --lr-end 0.01 --warmup-epochs 0.1 --crop-area 0.5 --target 5 --keep 5 --summary-every 7
 expect_line "the end of the learning rate and the warm-up" '^optimizer sgd lr.0.1 cosine 0.01 warm-up'
 for idle in --crop-area --target --keep; do expect_line "an idle option" "^note $idle"; done
-expect_line "an idle option" '^note --summary-every --log-dir'
+expect_line "an idle option" '^note --summary-every --no-run'
 expect "other options have no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 4
 train 1 --check --lr-end 0.01 --lr-schedule exponential:0.5@350
 expect_line "an idle end" '^note --lr-end --lr-schedule cosine linear'
 expect "other options have no note" test "$(grep -c '^note.*does nothing' "$folder/out")" = 1
 train 1 --check --seed 18446744073709551615
 expect "the largest seed is a seed" test "$code" = 0
-train 2 --check --steps 3 --checkpoint-dir "$folder/check/c" --log-dir "$folder/check/l"
+train 2 --check --steps 3 --run "$folder/check"
 expect_line "--check ends well" '^all.is.well'
 expect "--check writes nothing" test ! -e "$folder/check"
 expect "--check trains nothing" bash -c "! grep -q 'step 1/' '$folder/out'"
@@ -181,20 +183,20 @@ summary-every = 0
 precision = "fp32"
 weight-decay = 1e-4
 TOML
-ranks 2 train_cifar "${options[@]}" --checkpoint-dir "$folder/line"
+ranks 2 train_cifar "${options[@]}" --run "$folder/line"
 expect "from the command line" test "$code" = 0
-ranks 2 train_cifar --config "$folder/run.toml" --checkpoint-dir "$folder/file"
+ranks 2 train_cifar --config "$folder/run.toml" --run "$folder/file"
 expect "from a file" test "$code" = 0
 expect_same_state "a file equals the command line" "$(step_file "$folder/line" 3)" "$(step_file "$folder/file" 3)"
-expect_files "--keep 1 keeps one" "$folder/line" step-0000000003.h5
-ranks 2 train_cifar --config "$folder/run.toml" --steps 2 --checkpoint-dir "$folder/wins"
-expect_files "the command line wins" "$folder/wins" step-0000000002.h5
+expect_files "--keep 1 keeps one" "$folder/line/checkpoints" step-0000000003.h5
+ranks 2 train_cifar --config "$folder/run.toml" --steps 2 --run "$folder/wins"
+expect_files "the command line wins" "$folder/wins/checkpoints" step-0000000002.h5
 
 saved() { "$python" "$here/facts.py" "$1" options | "$python" -c 'import json, sys
 for name, value in json.load(sys.stdin).items(): print(name, "=", json.dumps(value))'; }
 saved "$(step_file "$folder/line" 3)" >"$folder/saved.toml"
 expect "the options are in the checkpoint" test "$(wc -l <"$folder/saved.toml")" -ge 20
-ranks 2 train_cifar --config "$folder/saved.toml" --checkpoint-dir "$folder/again"
+ranks 2 train_cifar --config "$folder/saved.toml" --run "$folder/again"
 expect "the options of a checkpoint are a config file" test "$code" = 0
 expect_same_state "which gives the same run" "$(step_file "$folder/line" 3)" "$(step_file "$folder/again" 3)"
 saved "$(step_file "$folder/again" 3)" >"$folder/again.toml"
@@ -204,7 +206,7 @@ while IFS== read -r name _; do
 done <"$folder/saved.toml"
 
 # The same for a run of defaults: options that were not set are not fixed.
-ranks 1 train_cifar --steps 1 --eval-every 0 --checkpoint-dir "$folder/default"
+ranks 1 train_cifar --steps 1 --eval-every 0 --run "$folder/default"
 saved "$(step_file "$folder/default" 1)" >"$folder/default.toml"
 ranks 2 train_cifar --config "$folder/default.toml" --check
 expect "the options of a run of defaults are a config file" test "$code" = 0

@@ -31,14 +31,14 @@ ranks 1 train_mnist --model keras --summary
 expect_line "statistics are not trained" '^Non-trainable 512'
 
 # --- without data --------------------------------------------------------------------------------------------------------
-wires 2 --steps 80 --shards 2 --lr 0.01 --global-batch 32 --checkpoint-every 40 --checkpoint-dir "$folder/two" --log-dir "$folder/logs"
+wires 2 --steps 80 --shards 2 --lr 0.01 --global-batch 32 --checkpoint-every 40 --run "$folder/two"
 expect_line "the generated set" '^data texts 8982'
 expect_line "its model" '^model reuters 332856'
 expect_line "its optimizer" '^optimizer nadam beta1.0.9 beta2.0.999 1e-07 lr.0.01'
-losses=$(grep '"kind":"train"' "$folder/logs/metrics.jsonl" | sed 's/.*"loss":\([0-9.e-]*\).*/\1/')
+losses=$(grep '"kind":"train"' "$folder/two/metrics.jsonl" | sed 's/.*"loss":\([0-9.e-]*\).*/\1/')
 expect "the loss falls" awk '{ x[NR] = $1 } END {
   exit !(NR == 80 && x[80] + x[79] + x[78] < 0.98 * (x[1] + x[2] + x[3])) }' <<<"$losses"
-wires 1 --steps 80 --shards 2 --lr 0.01 --global-batch 32 --checkpoint-dir "$folder/one"
+wires 1 --steps 80 --shards 2 --lr 0.01 --global-batch 32 --run "$folder/one"
 expect_same_state "one rank computes the same bits" "$(step_file "$folder/one" 80)" "$(step_file "$folder/two" 80)"
 if has_bf16; then
   ranks 1 train_reuters "${small[@]}" --precision bf16 --steps 2
@@ -74,7 +74,7 @@ ranks 1 train_reuters "${small[@]}" --data "$data" --steps 1
 expect_error "the archive in its place" 1 'reuters.npz scripts/convert_reuters.py'
 convert
 expect "the archive is converted" test "$code" = 0
-wires 2 --data "$data" --epochs 3 --eval-every epoch --log-dir "$folder/epochs"
+wires 2 --data "$data" --epochs 3 --eval-every epoch --run "$folder/epochs"
 expect_line "the file" "^data 32 $data"
 expect_line "each epoch's line" '^epoch.1/3 loss.[0-9.]+ acc.[0-9.]+ val_loss.[0-9.]+ val_acc.[0-9.]+ val_top5.[0-9.]+'
 expect "all of them" test "$(grep -c '^epoch [123]/3: ' "$folder/out")" = 3

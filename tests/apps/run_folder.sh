@@ -58,13 +58,11 @@ expect "a path that ends with a slash" test -f slash/config.toml
 mkdir empty
 before=$(find . ! -name out ! -name err ! -name raw | sort)
 kept 1 --steps 1 --lr 0.7 --no-run
-kept 1 --steps 1 --lr 0.7 --checkpoint-dir "$folder/c"
 kept 2 --lr 0.7 --check
 kept 1 --run other --check
 kept 1 --summary
 refused "no data" 1 nowhere --lr 0.7 --dataset cifar10 --data nowhere
 refused "no data, in a folder of the user" 1 nowhere --dataset cifar10 --data nowhere --run empty/one
-rm -r c
 expect "nothing is new" test "$(find . ! -name out ! -name err ! -name raw | sort)" = "$before"
 mkdir closed
 touch closed/runs

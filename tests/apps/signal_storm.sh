@@ -13,7 +13,7 @@ mkfifo "$folder/silent"
 # RANKS STEPS: about a thousand signals a second to each rank, from the first step to the last.
 storm() {
   local count=$1 sent=0 kinds=(USR1 TERM HUP) pids rank
-  launch "$count" tests/signal_storm "${small[@]}" "${state[@]}" --steps "$2" --checkpoint-dir "$folder/storm$count"
+  launch "$count" tests/signal_storm "${small[@]}" "${state[@]}" --steps "$2" --run "$folder/storm$count"
   await 60 has_done 1
   pids=$(for ((rank = 0; rank < count; ++rank)); do pid_of_rank $rank; done)
   expect "$count ranks run" test "$(wc -w <<<"$pids")" = "$count"
@@ -28,7 +28,7 @@ storm() {
   expect "each of $count took a hundred or more" test "$(grep -cE '^rank [0-9]+ received [0-9]{3,} signals$' "$folder/out")" = "$count"
   expect_same_state "$count ranks in the storm" "$(step_file "$folder/undisturbed" "$2")" "$(step_file "$folder/storm$count" "$2")"
 }
-train 1 "${state[@]}" --steps "$steps" --checkpoint-every $((steps / 3)) --checkpoint-dir "$folder/undisturbed"
+train 1 "${state[@]}" --steps "$steps" --checkpoint-every $((steps / 3)) --run "$folder/undisturbed"
 storm 2 "$steps"
 storm 4 $((steps / 3))
 finish

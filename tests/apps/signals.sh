@@ -9,13 +9,13 @@
 # SIGNAL RANK
 expect_checkpoint() {
   local where=$folder/$1$2 stopped
-  start 3 --global-batch 12 --checkpoint-dir "$where"
+  start 3 --global-batch 12 --run "$where"
   await 60 has_done 2
   kill -"$1" "$(pid_of_rank "$2")"
   collect
   expect_error "SIG$1 to rank $2" 75 '^train_cifar: stopped on request after step'
   stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\): the same command resumes there$/\1/p' "$folder/err")
-  expect_files "SIG$1 to rank $2: one checkpoint, of that step" "$where" "$(basename "$(step_file . "${stopped:-0}")")"
+  expect_files "SIG$1 to rank $2: one checkpoint, of that step" "$where/checkpoints" "$(basename "$(step_file . "${stopped:-0}")")"
   expect "SIG$1 to rank $2: no step after it" bash -c "! grep -q 'step $((stopped + 1))/' '$folder/out'"
 }
 expect_checkpoint USR1 2
@@ -25,7 +25,7 @@ expect_checkpoint INT 1
 expect_checkpoint HUP 0
 
 # Again and again: one checkpoint, one line.
-start 2 --checkpoint-dir "$folder/storm"
+start 2 --run "$folder/storm"
 await 60 has_done 2
 for _ in 1 2 3 4 5; do
   for rank in 0 1; do kill -USR1 "$(pid_of_rank $rank)" 2>/dev/null; done
@@ -34,7 +34,7 @@ collect
 expect_error "a storm of signals" 75 'stopped on request'
 
 # mpirun passes SIGUSR1 on to all ranks, as in a batch script.
-start 2 --checkpoint-dir "$folder/forwarded"
+start 2 --run "$folder/forwarded"
 await 60 has_done 2
 kill -USR1 "$(children "$launcher")"
 collect
@@ -44,7 +44,7 @@ start 2
 await 60 has_done 2
 kill -TERM "$(pid_of_rank 1)"
 collect
-expect_error "without --checkpoint-dir" 1 '^train_cifar: stopped step.[0-9]+ --checkpoint-dir'
+expect_error "without --run" 1 '^train_cifar: stopped step.[0-9]+ saved'
 
 
 # --- whose stack a signal meets ------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ expect "no handler but for crashes ($caught)" test $((0x$caught & ~(crashes | in
 kill -TERM "$pid"
 kill -INT "$pid"
 collect
-expect "SIGTERM and SIGINT: a failure without --checkpoint-dir" test "$code" = 1
+expect "SIGTERM and SIGINT: a failure without --run" test "$code" = 1
 
 # Under nohup, even if a library has installed a handler for SIGHUP.
 : >"$folder/out"
@@ -83,17 +83,17 @@ collect
 expect "a second SIGINT ends at once" test "$code" -ne 75
 
 # --- in a checkpoint ----------------------------------------------------------------------------------------------------
-start 2 --checkpoint-every 1 --keep 0 --checkpoint-dir "$folder/saving"
+start 2 --checkpoint-every 1 --keep 0 --run "$folder/saving"
 await 60 has_done 3
 kill -USR1 "$(pid_of_rank 0)"
 collect
 expect "a request while checkpoints are written: exit code 75" test "$code" = 75
 stopped=$(sed -n 's/^train_cifar: stopped on request after step \([0-9]*\):.*/\1/p' "$folder/err")
-expect "the last checkpoint is that of the last step" test "$(find "$folder/saving" -name '*.h5' | sort | tail -n 1)" = "$(step_file "$folder/saving" "${stopped:-0}")"
-train 2 --steps $((stopped + 1)) --checkpoint-dir "$folder/saving"
+expect "the last checkpoint is that of the last step" test "$(find "$folder/saving/checkpoints" -name '*.h5' | sort | tail -n 1)" = "$(step_file "$folder/saving" "${stopped:-0}")"
+train 2 --steps $((stopped + 1)) --run "$folder/saving"
 expect_line "and whole" "^resumed step.$stopped"
 
 # A request that comes in the last step changes nothing: the run is complete.
-train 2 --steps 3 --checkpoint-dir "$folder/complete"
-expect_files "complete" "$folder/complete" step-0000000003.h5
+train 2 --steps 3 --run "$folder/complete"
+expect_files "complete" "$folder/complete/checkpoints" step-0000000003.h5
 finish

@@ -9,7 +9,7 @@ early='^train_cifar: stopped first.step'
 # SIGNAL SECONDS: so long after the start of a run of one rank.
 expect_early() {
   local pid ready=no
-  "$build/train_cifar" "${small[@]}" --checkpoint-dir "$folder/early" >"$folder/out" 2>"$folder/raw" </dev/null &
+  "$build/train_cifar" "${small[@]}" --run "$folder/early" >"$folder/out" 2>"$folder/raw" </dev/null &
   pid=$!
   sleep "$2"
   ! takes_signals $pid 2>/dev/null || ready=yes
@@ -35,7 +35,7 @@ expect "some requests came after main() had begun ($came_through)" test $came_th
 
 # SIGNAL RANK: at the first moment of one of two ranks.
 expect_early_end() {
-  start 2 --checkpoint-dir "$folder/early"
+  start 2 --run "$folder/early"
   await 60 rank_takes_signals "$2"
   kill -"$1" "$(pid_of_rank "$2")"
   collect

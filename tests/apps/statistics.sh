@@ -5,12 +5,13 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
-state=(--model resnet_small --shards 4 --global-batch 32 --ema 0.5 --lr 0.02 --momentum 0.9)
+small_data "$folder/data"
+state=(--dataset hdf5 --data "$folder/data/small" --model resnet_small --shards 4 --global-batch 32 --ema 0.5 --lr 0.02 --momentum 0.9)
 
-train 1 "${state[@]}" --steps 4 --eval-every 4 --log-dir "$folder/log" --checkpoint-dir "$folder/one"
-train 4 "${state[@]}" --steps 2 --reducer tree --progress poll --checkpoint-dir "$folder/two"
-train 2 "${state[@]}" --steps 4 --checkpoint-dir "$folder/two"
-expect_line "resumes" '^resumed /step-0000000002\.h5 2 4'
+train 1 "${state[@]}" --steps 4 --eval-every 4 --run "$folder/one"
+train 4 "${state[@]}" --steps 2 --reducer tree --progress poll --run "$folder/two"
+train 2 "${state[@]}" --steps 4 --run "$folder/two"
+expect_line "resumes" '^resumed /checkpoints/step-0000000002\.h5 2 4'
 expect_same_state "4 steps on one rank, 2 on four and 2 on two" "$(step_file "$folder/one" 4)" "$(step_file "$folder/two" 4)"
 
 expect "statistics have moved, and optimizers hold none" "$python" - "$(step_file "$folder/one" 4)" <<'PYTHON'
@@ -26,8 +27,8 @@ with h5py.File(sys.argv[1]) as file:
     assert sorted(file["optimizer/momentum/block1/norm1"]) == ["beta", "gamma"]
 PYTHON
 
-ranks 2 evaluate "$folder/one"
-trained=$(sed -n 's/.*"kind":"evaluation".*"top1":\([0-9.]*\),.*/\1/p' "$folder/log/metrics.jsonl")
+ranks 2 evaluate --data "$folder/data/small" "$folder/one"
+trained=$(sed -n 's/.*"kind":"evaluation".*"top1":\([0-9.]*\),.*/\1/p' "$folder/one/metrics.jsonl")
 expect "evaluate finds the accuracy of the run" "$python" - "$trained" "$folder/out" <<'PYTHON'
 import re
 import sys

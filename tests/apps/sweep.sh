@@ -4,7 +4,9 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 python3 -c 'import tomllib' 2>/dev/null || skip "python3 is older than 3.11"
+need_h5py
 cd "$folder" || exit 1
+small_data data
 export LOCKSTEP_BUILD=$build
 sweep() { run "$here/../../scripts/sweep_runs.py" "$@"; }
 write() { printf '%s\n' "$@" >"$file.toml"; }  # LINES...
@@ -12,7 +14,7 @@ begun() { grep -c '^begins' out; }
 
 # --- a grid with a run that fails ----------------------------------------------------------------------------------------
 file=rates
-small=(model='"resnet_small"' global-batch=16 threads=1 log-every=1 summary-every=0 steps=3)
+small=('dataset="hdf5"' 'data="data/small"' model='"resnet_small"' global-batch=16 threads=1 log-every=1 summary-every=0 steps=3)
 write 'ranks = 1' 'at-once = 2' '[options]' "${small[@]}" '[sweep]' 'lr = [0.001, 1e15]' 'momentum = [0, 0.9]'
 sweep rates.toml --print
 expect "--print only prints" test "$code-$(wc -l <out)-$(find runs 2>/dev/null)" = 0-4-

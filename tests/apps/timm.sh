@@ -10,12 +10,12 @@ done
 [[ $python != none ]] || skip "no python has timm, safetensors and h5py (pip install timm safetensors h5py)"
 limit=200
 
-"$python" "$here/small_data.py" "$folder/data"
+small_data "$folder/data"
 for names in mobilenet_v3_large:mobilenetv3_large_100 convnext_tiny:convnext_tiny vit_b_16:vit_base_patch16_224; do
   model=${names%:*} timm=${names#*:} place=$folder/${names%:*}
   run "$python" "$here/timm_names.py" write "$timm" "$place.safetensors"
   ranks 1 train_cifar "${small[@]}" --dataset hdf5 --data "$folder/data/photos" --model "$model" --init "$place.safetensors" \
-    --steps 1 --lr 1e-12 --weight-decay 0 --optimizer sgd --momentum 0 --ema 0 --warmup-epochs 0 --checkpoint-dir "$place"
+    --steps 1 --lr 1e-12 --weight-decay 0 --optimizer sgd --momentum 0 --ema 0 --warmup-epochs 0 --run "$place"
   expect "train $model" test "$code" = 0
   if grep -q "not used from" "$folder/out" "$folder/raw"; then complain "$model does not use all arrays"; fi
   ranks 1 export_model "$place" "$place/out.safetensors"

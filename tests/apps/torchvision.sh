@@ -88,7 +88,7 @@ END
   [[ $model != resnet50 && $model != vit_b_16 ]] || rate=0.1
   ranks 1 train_cifar --dataset hdf5 --data "$folder" --model "$model" --init "$place.safetensors" --steps 1 \
     --global-batch 16 --crop-padding 0 --optimizer sgd --momentum 0 --weight-decay 0 --label-smoothing 0 --clip-norm 0 \
-    --ema 0 --lr-schedule constant --lr $rate --warmup-epochs 0 --threads 1 --eval-every 0 --checkpoint-dir "$place"
+    --ema 0 --lr-schedule constant --lr $rate --warmup-epochs 0 --threads 1 --eval-every 0 --run "$place"
   expect "train $model" test "$code" = 0
   if grep -q "not used from" "$folder/out" "$folder/raw"; then complain "$model does not use all arrays"; fi
   ranks 1 evaluate --threads 1 --no-confusion --data "$folder" "$place" --logits "$place.logits.h5"

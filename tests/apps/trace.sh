@@ -73,10 +73,10 @@ cp "$folder/small.toml" "$folder/kept.toml"
 ranks 2 train_cifar --config "$folder/kept.toml" --steps 2 --trace "$folder/kept.toml"
 expect_error "a file that is no trace" 2 "^train_cifar: --trace $folder/kept.toml"
 expect "it is still there" cmp "$folder/small.toml" "$folder/kept.toml"
-train 2 --steps 2 --checkpoint-dir "$folder/own" --trace "$(step_file "$folder/own" 2)"
+train 2 --steps 2 --run "$folder/own" --trace "$(step_file "$folder/own" 2)"
 expect_line "a file of the run itself is kept too" '^warning --trace'
-train 2 --steps 3 --checkpoint-dir "$folder/own"
-train 2 --steps 2 --log-dir "$folder/new" --trace "$folder/new/trace.json"
+train 2 --steps 3 --run "$folder/own"
+train 2 --steps 2 --run "$folder/new" --trace "$folder/new/trace.json"
 expect "in a folder that the run makes" python3 "$folder/read.py" "$folder/new/trace.json" 2 2
 train 2 --steps 3 --trace "$folder/new/trace.json"
 expect "and in the place of an older one" python3 "$folder/read.py" "$folder/new/trace.json" 2 3

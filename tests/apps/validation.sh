@@ -5,7 +5,7 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
-limit=200  # a test set of some seconds, on a busy machine
+limit=200  # a test set of a second, on a busy machine
 
 mkdir "$folder/data"
 "$python" - "$folder/data" <<'END'
@@ -13,7 +13,7 @@ import sys
 import h5py
 import numpy
 random = numpy.random.RandomState(1)
-for part, count in (("train", 400), ("test", 42000)):
+for part, count in (("train", 400), ("test", 12000)):
     labels = numpy.arange(count) % 6
     images = random.randint(0, 60, (count, 12, 12, 1)) + 30 * labels[:, None, None, None]
     with h5py.File(f"{sys.argv[1]}/{part}.h5", "w") as file:
@@ -21,36 +21,35 @@ for part, count in (("train", 400), ("test", 42000)):
 END
 data=(--dataset hdf5 --data "$folder/data" --model resnet20 --shards 2 --ema 0 --keep 1 --lr-schedule constant)
 options=("${data[@]}" --lr 0.03 --eval-every 2 --validation 0.2)
-in_folder() { echo "--checkpoint-dir $folder/$1 --log-dir $folder/$1/l"; }
+in_folder() { echo "--run $folder/$1"; }
 step_of() { "$python" -c 'import h5py, sys; print(h5py.File(sys.argv[1], "r").attrs["step"])' "$1"; }
 
 # shellcheck disable=SC2046
 {
   train 2 "${options[@]}" --steps 12 $(in_folder whole)
   expect_line "evaluations use the validation set" 'step.2/12 evaluation top-1 validation.set'
-  best=$(step_of "$folder/whole/best.h5")
+  best=$(step_of "$folder/whole/checkpoints/best.h5")
   expect "some evaluations are better and some are not" test "$best" -gt 2 -a "$best" -lt 12
-  expect_line "the test set is evaluated once, with the best weights" "step.12/12 test 42000.samples best step.$best\$"
-  expect_files "the best is kept beside the newest" "$folder/whole" best.h5 step-0000000012.h5 l l/metrics.jsonl \
-    "$(cd "$folder/whole" && echo l/events*)"
+  expect_line "the test set is evaluated once, with the best weights" "step.12/12 test 12000.samples best step.$best\$"
+  expect_files "the best is kept beside the newest" "$folder/whole/checkpoints" best.h5 step-0000000012.h5
   train 2 "${options[@]}" --steps 12 $(in_folder whole)
   expect_line "then it is complete" '^complete'
 
   # Killed before best.h5 got its name.
   train 1 "${options[@]}" --steps "$best" $(in_folder parts)
-  rm "$folder/parts/best.h5"
+  rm "$folder/parts/checkpoints/best.h5"
   # Stopped at some step, killed and stopped while the test set is evaluated.
   start 2 "${options[@]}" --steps 12 $(in_folder parts)
   await 60 has_done $((best + 1))
   kill -USR1 "$(pid_of_rank 1)"
   collect
   expect "a stop" test "$code" = 75
-  expect "the best checkpoint has its name again" test "$(step_of "$folder/parts/best.h5")" = "$best"
+  expect "the best checkpoint has its name again" test "$(step_of "$folder/parts/checkpoints/best.h5")" = "$best"
   for signal in KILL TERM; do
     start 2 "${options[@]}" --steps 12 $(in_folder parts)
     await 60 grep -q 'step 12/12 evaluation\|^resumed .* step 12 ' "$folder/out"
     await 60 rank_takes_signals 1
-    sleep 0.5
+    sleep 0.1
     kill -$signal "$(pid_of_rank 1)"
     collect
     expect "stopped before the test set was evaluated" bash -c "! grep -q ' test: ' '$folder/out'"
@@ -58,9 +57,9 @@ step_of() { "$python" -c 'import h5py, sys; print(h5py.File(sys.argv[1], "r").at
   expect_error "SIGTERM" 75 'stopped.on.request 12 test.set'
   train 1 "${options[@]}" --steps 12 $(in_folder parts)
   expect_line "the test set is evaluated, and no step is trained" '^trained 0'
-  expect_same_state "best.h5" "$folder/whole/best.h5" "$folder/parts/best.h5"
-  expect "metrics are those of a run that never stopped" "$python" - "$folder/whole/l/metrics.jsonl" \
-    "$folder/parts/l/metrics.jsonl" "$best" <<'END'
+  expect_same_state "best.h5" "$folder/whole/checkpoints/best.h5" "$folder/parts/checkpoints/best.h5"
+  expect "metrics are those of a run that never stopped" "$python" - "$folder/whole/metrics.jsonl" \
+    "$folder/parts/metrics.jsonl" "$best" <<'END'
 import json
 import sys
 
@@ -83,25 +82,25 @@ END
   await 60 grep -q 'step 12/12 evaluation' "$folder/out"
   kill -KILL "$(pid_of_rank 1)"
   collect
-  cp "$folder/hurt/best.h5" "$folder/whole.h5"
+  cp "$folder/hurt/checkpoints/best.h5" "$folder/whole.h5"
   "$python" -c 'import sys; f = open(sys.argv[1], "r+b"); m = f.seek(0, 2) // 2; f.seek(m); b = f.read(1); f.seek(m); f.write(bytes([b[0] ^ 1]))' \
-    "$folder/hurt/best.h5"
+    "$folder/hurt/checkpoints/best.h5"
   ranks 2 train_cifar "${small[@]}" "${options[@]}" --steps 12 $(in_folder hurt)
   expect_error "a damaged best.h5" 1 'best\.h5 damaged last.weights'
-  expect "no result is kept" bash -c "! grep -q '\"test\"' '$folder/hurt/l/metrics.jsonl'"
-  mv "$folder/whole.h5" "$folder/hurt/best.h5"
+  expect "no result is kept" bash -c "! grep -q '\"test\"' '$folder/hurt/metrics.jsonl'"
+  mv "$folder/whole.h5" "$folder/hurt/checkpoints/best.h5"
   train 2 "${options[@]}" --steps 12 $(in_folder hurt)
-  expect_line "the best weights are tested" "step.12/12 test 42000.samples best step.$best\$"
+  expect_line "the best weights are tested" "step.12/12 test 12000.samples best step.$best\$"
 
   # More steps: the test set is evaluated again at the new end.
   train 2 "${options[@]}" --steps 13 $(in_folder whole)
   expect_line "at the new end" 'step.13/13 test'
 }
-ranks 1 train_cifar "${small[@]}" "${data[@]}" --validation 0.3 --steps 14 --checkpoint-dir "$folder/whole"
+ranks 1 train_cifar "${small[@]}" "${data[@]}" --validation 0.3 --steps 14 --resume "$(step_file "$folder/whole" 13)"
 expect_error "another share is other data" 2 'step-0000000013.h5 validation samples'
 
 # --- patience ------------------------------------------------------------------------------------------------------------
-patient=("${data[@]}" --lr 1e-9 --eval-every 1 --validation 0.2 --steps 100 --patience 3 --checkpoint-dir "$folder/patient")
+patient=("${data[@]}" --lr 1e-9 --eval-every 1 --validation 0.2 --steps 100 --patience 3 --run "$folder/patient")
 train 2 "${patient[@]}"
 expect_line "the run ends" '^patience step.1'
 expect_line "after three more evaluations" '^trained 4.steps'
@@ -111,7 +110,7 @@ ranks 2 train_cifar "${small[@]}" "${data[@]}" --patience 3 --eval-every 1
 expect_error "--patience without a validation set" 2 '--patience --validation'
 
 # Classes and their tables.
-ranks 1 evaluate --threads 1 --data "$folder/data" "$folder/whole/best.h5"
+ranks 1 evaluate --threads 1 --data "$folder/data" "$folder/whole/checkpoints/best.h5"
 expect_line "precision and recall" '^class precision recall'
-expect "a row for each class, with all its samples" test "$(grep -cE '^[0-5] .* 7000$' "$folder/out")" = 6
+expect "a row for each class, with all its samples" test "$(grep -cE '^[0-5] .* 2000$' "$folder/out")" = 6
 finish

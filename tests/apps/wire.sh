@@ -11,13 +11,13 @@ loss_of() { sed -n "s|^step $1/.* loss \([0-9.]*\),.*|\1|p" "$folder/out"; }
 memory_of() { sed -n "s|^memory .*[=+] $1 \([0-9.]*\).*|\1|p" "$folder/out"; }  # PART: MiB of it in the plan
 about_the_same() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a > 0 && b > 0 && a / b < 1.05 && b / a < 1.05) }'; }
 
-train 2 "${direct[@]}" --steps 8 --checkpoint-dir "$folder/fp32"
+train 2 "${direct[@]}" --steps 8 --run "$folder/fp32"
 expect_line "in fp32 the order is canonical" '^order canonical --shards 2'
 loss=$(loss_of 8)
 saving=$(memory_of saving)
 for type in bf16 fp16; do
   for policy in poll thread; do
-    train 2 "${direct[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/$type-$policy"
+    train 2 "${direct[@]}" --wire $type --progress $policy --steps 8 --checkpoint-every 4 --run "$folder/$type-$policy"
   done
   expect_line "$type: the type of messages" "^reducer direct 2.ranks $type"
   expect "$type: the memory plan counts the residuals of two ranks twice, and one buffer" \
@@ -27,17 +27,17 @@ for type in bf16 fp16; do
   expect "$type learns as fp32 does" about_the_same "$loss" "$(loss_of 8)"
   expect "$type: other weights than fp32's" bash -c '! "$@" 2>/dev/null' - "$python" "$here/compare_checkpoints.py" \
     "$(step_file "$folder/fp32" 8)" "$(step_file "$folder/$type-poll" 8)"
-  train 2 "${direct[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --checkpoint-dir "$folder/$type-on"
+  train 2 "${direct[@]}" --wire $type --steps 8 --resume "$(step_file "$folder/$type-poll" 4)" --run "$folder/$type-on"
   expect_same_state "$type: resumes as if it had never stopped" "$(step_file "$folder/$type-poll" 8)" "$(step_file "$folder/$type-on" 8)"
   expect "$type: without a note" bash -c "! grep '^note' '$folder/out' | grep -v 'no CUDA device'"
 done
 
 # --- under a scale of the loss that moves: with bf16 a power of two changes no bit ----------------------------------------
 scaled=("${direct[@]}" --wire bf16)
-train 2 "${scaled[@]}" --loss-scale dynamic:65536:3 --steps 8 --checkpoint-every 4 --checkpoint-dir "$folder/scaled"
-train 2 "${scaled[@]}" --loss-scale dynamic:65536:3 --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/scaled-on"
+train 2 "${scaled[@]}" --loss-scale dynamic:65536:3 --steps 8 --checkpoint-every 4 --run "$folder/scaled"
+train 2 "${scaled[@]}" --loss-scale dynamic:65536:3 --steps 8 --resume "$(step_file "$folder/scaled" 4)" --run "$folder/scaled-on"
 expect_same_state "residuals follow the loss scale" "$(step_file "$folder/scaled" 8)" "$(step_file "$folder/scaled-on" 8)"
-train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folder/scaled" 4)" --checkpoint-dir "$folder/unscaled"
+train 2 "${scaled[@]}" --loss-scale none --steps 8 --resume "$(step_file "$folder/scaled" 4)" --run "$folder/unscaled"
 expect_same_state "into a run without one, too" "$(step_file "$folder/bf16-poll" 8)" "$(step_file "$folder/unscaled" 8)"
 
 ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire fp16 --loss-scale 1e9 --steps 8
@@ -62,7 +62,7 @@ PYTHON
 damaged() {
   cp "$(step_file "$folder/bf16-poll" 4)" "$folder/damaged.h5"
   "$python" -c "import h5py; f = h5py.File('$folder/damaged.h5', 'r+'); $2"
-  ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire bf16 --steps 8 --resume "$folder/damaged.h5" --checkpoint-dir "$folder/from-damaged"
+  ranks 2 train_cifar "${small[@]}" "${direct[@]}" --wire bf16 --steps 8 --resume "$folder/damaged.h5" --run "$folder/from-damaged"
   expect_error "$1" 1 "damaged.h5 $3"
 }
 damaged "a NaN" "f['wire/1/conv2/weights'][0] = float('nan')" "wire/1 finite"
@@ -74,14 +74,14 @@ for text in 'scale inf, ranks 2' 'scale 0.5, ranks 2' 'scale 1, ranks 2x' 'scale
 done
 
 # --- another number of ranks, another wire, no wire ----------------------------------------------------------------------
-train 1 "${direct[@]}" --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/alone"
+train 1 "${direct[@]}" --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --run "$folder/alone"
 expect_line "one rank sends nothing" '^note --wire'
-train 4 --shards 4 --momentum 0.9 --reducer direct --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/four"
+train 4 --shards 4 --momentum 0.9 --reducer direct --wire bf16 --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --run "$folder/four"
 expect_line "on more ranks nothing is lost" '^note --wire 2.ranks'
-train 2 "${direct[@]}" --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --checkpoint-dir "$folder/back"
-expect_line "another wire is another run" '^note --wire "fp32" "bf16"'
-train 2 "${direct[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp32" 8)" --checkpoint-dir "$folder/begun"
-expect_line "which may begin at any step" '^note --wire "bf16" "fp32"'
+train 2 "${direct[@]}" --steps 6 --resume "$(step_file "$folder/bf16-poll" 4)" --run "$folder/back"
+expect_line "another wire is another run" '^note --wire fp32 bf16'
+train 2 "${direct[@]}" --wire bf16 --steps 10 --resume "$(step_file "$folder/fp32" 8)" --run "$folder/begun"
+expect_line "which may begin at any step" '^note --wire bf16 fp32'
 train 2 --wire bf16 --steps 1
 expect_line "nothing is sent within a host" '^note --wire bf16 reducer shared'
 train 1 --wire bf16 --steps 1

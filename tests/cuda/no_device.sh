@@ -19,7 +19,7 @@ for count in 1 2; do
   expect "in one line" test "$(wc -l <"$folder/err")" = 1
   expect "with the reason" grep -qE "^train_cifar: --device cuda: $reason on [^ ]+\\. .*--device" "$folder/err"
 done
-CUDA_VISIBLE_DEVICES='' ranks 2 train_cifar "${small[@]}" --steps 1 --checkpoint-dir "$folder/c"
+CUDA_VISIBLE_DEVICES='' ranks 2 train_cifar "${small[@]}" --steps 1 --run "$folder/c"
 CUDA_VISIBLE_DEVICES='' ranks 2 evaluate --threads 1 --no-confusion "$folder/c"
 expect "evaluate takes the CPU" test $code = 0
 expect "in one note" test "$(grep -cE "^evaluate: note: no CUDA device, using cpu\$" "$folder/raw")" = 1

@@ -35,9 +35,9 @@ losses() {
   shift 4
   place=$folder/$name-$on
   ranks "$count" "$program" --device "$on" --steps 20 --log-every 1 --eval-every 10 --summary-every 10 \
-    --checkpoint-dir "$place" --log-dir "$place/logs" "$@"
+    --run "$place" "$@"
   expect "$name trains on $on" test $code = 0
-  grep -E '"kind":"(train|evaluation)"' "$place/logs/metrics.jsonl" | grep -oE '"loss":[0-9.e+-]+' | cut -d: -f2 >"$place.losses"
+  grep -E '"kind":"(train|evaluation)"' "$place/metrics.jsonl" | grep -oE '"loss":[0-9.e+-]+' | cut -d: -f2 >"$place.losses"
   run "$build/evaluate" "$place" --device "$on" --no-confusion "${data[@]}"
   expect "$name is evaluated on $on" test $code = 0
   grep -oE 'loss [0-9.]+' "$folder/out" | cut -d' ' -f2 >>"$place.losses"

@@ -36,8 +36,8 @@ one_run() {  # WHEN
   local when=$1 count=$((2 + RANDOM % 3)) options=() rank signal pid pids p began_ms took what
   rank=$((RANDOM % count))
   signal=${signals[RANDOM % 3]}
-  rm -rf "$folder/checkpoints"
-  options=(--global-batch $((4 * count)) --steps 100000 --checkpoint-dir "$folder/checkpoints" --keep 0
+  rm -rf "$folder/run"
+  options=(--global-batch $((4 * count)) --steps 100000 --run "$folder/run" --keep 0
     --reducer "${reducers[RANDOM % 5]}" --progress "${progress[RANDOM % 4]}")
   case $when in
     evaluation) options+=(--eval-every 1) ;;
@@ -78,7 +78,7 @@ one_run() {  # WHEN
     if kill -0 "$p" 2>/dev/null; then sleep 3; fi
     if kill -0 "$p" 2>/dev/null; then count left "$when"; miss "$what: process $p is still there"; fi
   done
-  run "$build/train_cifar" "${small[@]}" --global-batch $((4 * count)) --shards "$count" --check --checkpoint-dir "$folder/checkpoints"
+  run "$build/train_cifar" "${small[@]}" --global-batch $((4 * count)) --shards "$count" --check --run "$folder/run"
   if [[ $code != 0 ]] || grep -q '^warning' "$folder/out"; then
     count damaged "$when"; miss "$what: the newest checkpoint is not whole"
   fi

@@ -26,7 +26,8 @@ struct AsyncOptions {
   /// Plans throw PointerFault and kernels get SIGSEGV for a pointer to other memory than this
   /// device's (tests/support/device_pages.h). Off for ThreadSanitizer, because of the same lock.
   bool check_pointers = kGuard;
-  /// Each piece of work begins after a pause of so many microseconds at most, drawn from `seed`.
+  /// One of eight pieces of work, drawn from `seed`, begins after a pause of so many microseconds
+  /// at most.
   int most_delay_us = 30;
   std::uint64_t seed = 1;
   int run_ahead = 4;
