@@ -137,6 +137,24 @@ std::vector<std::pair<std::string, std::size_t>> memory_parts(const RunSetup& se
   return parts;
 }
 
+/// Collective. Trains, or finds a learning rate. Returns the exit code. `run`: the run's id.
+int run_to_the_end(const LoopParts& parts, const RunProgress& progress, const std::string& run,
+                   Trace* trace) {
+  const Options& options = parts.setup.options;
+  if (options.find_lr.steps > 0) {
+    return parts.setup.world.abort_all_on_error([&] {
+      find_learning_rate(parts);
+      return static_cast<int>(kExitSuccess);
+    });
+  }
+  const FailureRecord failure(parts.place.folder(), options.program, run);
+  const OnFailure on_failure([&](const std::string& line) { failure.write(line); });
+  return parts.setup.world.abort_all_on_error([&] {
+    run_traced(parts, progress, failure, trace);
+    return static_cast<int>(kExitSuccess);
+  });
+}
+
 /// Collective, after the device is chosen. Makes the network, trains it, and returns the exit code.
 int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace& place,
                   const std::function<bool()>& stop_requested, const LookForStop& look_for_stop,
@@ -191,20 +209,9 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
       agree(setup.comm, [&] { reporter.complete(setup.plan.start.step, progress); });
     return kExitSuccess;
   }
-  const LoopParts parts{setup,    place, step,           *loader, evaluation,
-                        reporter, saver, stop_requested, timeline};
-  if (options.find_lr.steps > 0) {
-    return setup.world.abort_all_on_error([&] {
-      find_learning_rate(parts);
-      return static_cast<int>(kExitSuccess);
-    });
-  }
-  const FailureRecord failure(place.folder(), options.program, resumption.run);
-  const OnFailure on_failure([&](const std::string& line) { failure.write(line); });
-  return setup.world.abort_all_on_error([&] {
-    run_traced(parts, progress, failure, trace.get());
-    return static_cast<int>(kExitSuccess);
-  });
+  return run_to_the_end(
+      {setup, place, step, *loader, evaluation, reporter, saver, stop_requested, timeline},
+      progress, resumption.run, trace.get());
 }
 
 }  // namespace

@@ -107,6 +107,10 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .only_with("--image-size")
       .example("4")
       .also_called({"num-workers"});
+  declare_augmentations(rows);
+}
+
+void DataOptions::declare_augmentations(OptionRows& rows) {
   const auto read_padding = [this](const std::string& text) {
     crop_padding = text == "auto"
                        ? kOwnPadding

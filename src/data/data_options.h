@@ -45,6 +45,9 @@ struct DataOptions {
   /// Throws the usage error if the data set has no files and the user names some, or the other way
   /// round. `opened`: whether it needs its files.
   void check(OptionRows& rows, bool opened) const;
+
+ private:
+  void declare_augmentations(OptionRows& rows);
 };
 
 }  // namespace lockstep
