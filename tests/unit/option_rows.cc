@@ -6,7 +6,7 @@
 #include <regex>
 #include <set>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
