@@ -281,7 +281,7 @@ TEST(Options, ChecksOfImagesAreCombined) {
   EXPECT_TRUE(images("decode").decodes() && images("decode,skip").decodes());
   EXPECT_FALSE(images("decode").skips() || images("headers").skips());
   for (const char* how : {"headers", "decode", "skip", "decode,skip"})
-    EXPECT_TRUE(mentions(parse({"--check-images", how}).text,
+    EXPECT_TRUE(mentions(parse({"--check-images", how}).text(),
                          {fmt::format("\ncheck-images=\"{}\"\n", how)}));
   expect_refusals({{{"--check-images", "skip,decode"}, "^--check-images: .*decode,skip"}});
 }
