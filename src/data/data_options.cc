@@ -76,15 +76,6 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("64" + photos)
       .also_called({"img-size"})
       .is_common = by_default.resizes;
-  rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
-              "Smallest share of an image in a training crop, with --image-size")
-      .shapes_weights()
-      .only_with("--image-size");
-  rows.choice("--flip", images.flip, "HOW",
-              "Random mirroring of training images, with --image-size", kFlips)
-      .shapes_weights()
-      .only_with("--image-size")
-      .also_called({"no-flip none", "no-hflip none"});
   rows.number("--validation", validation, Bounds::at_least(0, 1),
               "Share of the training set for validation; 0: none\n"
               "Evaluations then use this part, and the run keeps its best checkpoint. The test set "
@@ -111,6 +102,15 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
 }
 
 void DataOptions::declare_augmentations(OptionRows& rows) {
+  rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
+              "Smallest share of an image in a training crop, with --image-size")
+      .shapes_weights()
+      .only_with("--image-size");
+  rows.choice("--flip", images.flip, "HOW",
+              "Random mirroring of training images, with --image-size", kFlips)
+      .shapes_weights()
+      .only_with("--image-size")
+      .also_called({"no-flip none", "no-hflip none"});
   const auto read_padding = [this](const std::string& text) {
     crop_padding = text == "auto"
                        ? kOwnPadding
