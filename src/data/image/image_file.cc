@@ -37,9 +37,16 @@ std::int64_t size_of(const InputFile& file) {
   return static_cast<std::int64_t>(file.size());
 }
 
+/// A file that is cut meanwhile is a damaged image.
 Bytes read(const InputFile& file, std::int64_t begin, std::int64_t count) {
   Bytes bytes(count);
-  file.read(begin, {reinterpret_cast<char*>(bytes.data()), bytes.size()});
+  try {
+    file.read(begin, {reinterpret_cast<char*>(bytes.data()), bytes.size()});
+  } catch (const UnreadableFile&) {
+    throw;
+  } catch (const Error&) {
+    fail_image(file.path().string(), "it was truncated while it was read");
+  }
   return bytes;
 }
 
