@@ -32,6 +32,31 @@ void declare_number(OptionRows& rows, auto& augmentation) {
       .shapes_weights();
 }
 
+void declare_augmentation(OptionRows& rows, DataOptions& data) {
+  const auto read_padding = [&data](const std::string& text) {
+    data.crop_padding = text == "auto"
+                            ? kOwnPadding
+                            : parse_number<int>("--crop-padding", text, Bounds::at_least(0, 16));
+  };
+  const auto show_padding = [&data] {
+    return data.crop_padding == kOwnPadding ? "auto" : std::to_string(data.crop_padding);
+  };
+  rows.add("--crop-padding", OptionRow::Type::word, read_padding, show_padding, "N",
+           "Largest shift of training crops: auto, or 0 to 16 pixels\n"
+           "Pixels beyond an edge are its reflection. auto is 4 for whole images, otherwise 0.")
+      .shapes_weights();
+  rows.flag("--alternate-flips", data.alternate_flips,
+            "Mirroring of each training image in every second epoch\n"
+            "Whether the first epoch mirrors an image is random.")
+      .shapes_weights();
+  const auto declare_one = [&](auto& augmentation) { declare_number(rows, augmentation); };
+  data.pixels.each(declare_one);
+  data.mixing.each(declare_one);
+  const auto augmentations = std::make_shared<PhotoAugmentations>();
+  augmentations->each([&](auto& augmentation) { augmentation.declare(rows); });
+  data.images.augmentations = augmentations;
+}
+
 /// Throws the usage Error if data set `name` of samples of shape `sample` cannot be treated so.
 void check_number(const auto& augmentation, Shape sample, const std::string& name) {
   if (augmentation.value <= 0) return;
@@ -91,28 +116,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .shapes_weights();
   rows.optional_number("--workers", workers, Bounds::at_least(1, 1024),
                        "Threads per rank that decode image files [half of the rank's threads]");
-  const auto read_padding = [this](const std::string& text) {
-    crop_padding = text == "auto"
-                       ? kOwnPadding
-                       : parse_number<int>("--crop-padding", text, Bounds::at_least(0, 16));
-  };
-  const auto show_padding = [this] {
-    return crop_padding == kOwnPadding ? "auto" : std::to_string(crop_padding);
-  };
-  rows.add("--crop-padding", OptionRow::Type::word, read_padding, show_padding, "N",
-           "Largest shift of training crops: auto, or 0 to 16 pixels\n"
-           "Pixels beyond an edge are its reflection. auto is 4 for whole images, otherwise 0.")
-      .shapes_weights();
-  rows.flag("--alternate-flips", alternate_flips,
-            "Mirroring of each training image in every second epoch\n"
-            "Whether the first epoch mirrors an image is random.")
-      .shapes_weights();
-  const auto declare_one = [&](auto& augmentation) { declare_number(rows, augmentation); };
-  pixels.each(declare_one);
-  mixing.each(declare_one);
-  const auto augmentations = std::make_shared<PhotoAugmentations>();
-  augmentations->each([&](auto& augmentation) { augmentation.declare(rows); });
-  images.augmentations = augmentations;
+  declare_augmentation(rows, *this);
 }
 
 void DataOptions::set_augmentation(Dataset& train) const {
