@@ -57,16 +57,6 @@ std::vector<std::string> load_checkpoint(const std::filesystem::path& file, cons
   return {};
 }
 
-/// The first names of `names`, and how many more there are.
-std::string some(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 4;
-  const std::vector<std::string> shown(names.begin(),
-                                       names.begin() + std::min(kShown, names.size()));
-  return fmt::format(
-      "{}{}", fmt::join(shown, ", "),
-      names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
-}
-
 /// How a file names the parameters of a network.
 struct Naming {
   /// "module." or what else a wrapper of modules puts in front of all names.
@@ -167,10 +157,10 @@ Matches match(const SafetensorsReader& reader, const std::filesystem::path& file
           file.string());
   matches.lines.push_back(fmt::format("{} come from {}{}",
                                       counted(std::ssize(matches.pairs), "array"), file.string(),
-                                      fresh.empty() ? "" : ", new: " + some(fresh)));
+                                      fresh.empty() ? "" : ", new: " + listed(fresh)));
   const std::vector<std::string> unused = unused_tensors(reader, matches);
   if (!unused.empty())
-    matches.lines.push_back(fmt::format("not used from {}: {}", file.string(), some(unused)));
+    matches.lines.push_back(fmt::format("not used from {}: {}", file.string(), listed(unused)));
   return matches;
 }
 
