@@ -8,8 +8,8 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "apps/record/checkpoint_use.h"
 #include "apps/run/classifier.h"
-#include "apps/run/evaluated_checkpoint.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/step/replica_check.h"

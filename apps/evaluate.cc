@@ -10,11 +10,11 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 #include "apps/run/evaluation.h"
-#include "apps/run/metrics.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
+#include "apps/tell/metrics.h"
 #include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"

@@ -6,7 +6,7 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 #include "net/export/export.h"
 #include "src/base/check.h"
 #include "src/base/table.h"

@@ -16,7 +16,7 @@ struct PageOptions {
 
 void declare(OptionRows& rows, PageOptions& o) {
   rows.group("Options");
-  rows.list("RUN", o.runs, "", "Folders of runs or of --log-dir, or names of runs in runs/");
+  rows.list("RUN", o.runs, "", "Folders of runs, or names of runs in runs/");
   rows.text("--output", o.output, "FILE", "Page of a single run [report.html in its folder]");
 }
 

@@ -1,7 +1,7 @@
 // Trains a classifier on a folder of image files of any size: mpirun -np N ./train_images --data
 // photos
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 
 int main(int argc, char** argv) {
   return lockstep::run_training_program(argc, argv,

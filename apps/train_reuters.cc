@@ -1,7 +1,7 @@
 // Trains a classifier of newswires on Reuters' topics, or without --data on generated texts: mpirun
 // -np N ./train_reuters
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 
 int main(int argc, char** argv) {
   return lockstep::run_training_program(

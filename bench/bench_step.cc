@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/options/help.h"
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "apps/run/run_setup.h"
 #include "bench/affine_bench.h"
 #include "collectives/comm/flight_recorder.h"

@@ -38,7 +38,7 @@ struct Network {
   double step_seconds;  ///< of a single rank
 };
 
-/// Seconds of a step of a single rank, as docs/predictions.md describes.
+/// Seconds of a step of a single rank, as predictions.md describes.
 constexpr std::pair<std::string_view, double> kStepSeconds[] = {{"tutorial", 0.028},
                                                                 {"resnet50", 0.1}};
 
@@ -166,7 +166,7 @@ bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
             "Names of models from train_cifar --list, with commas");
   rows.flag("--json", o.json, "One JSON object per prediction instead of a table");
   rows.optional_number("--hosts", o.hosts, Bounds::at_least(2, 1 << 16),
-                       "Hosts, with one rank each [those of docs/predictions.md]");
+                       "Hosts, with one rank each [those of bench/predictions.md]");
   rows.optional_number("--compute-ms", o.compute_ms, Bounds::above_zero(kLongestTime),
                        "Milliseconds of a step of a single rank [tutorial 28, resnet50 100]");
   rows.number("--gbit", o.gbit, Bounds::above_zero(kMost),

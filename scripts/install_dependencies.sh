@@ -51,7 +51,7 @@ libbenchmark-dev|<benchmark/benchmark.h>|Google Benchmark'
 # The tools of some tests, which are skipped without them.
 tool_needs='
 python3-h5py|:h5py|h5py, which reads checkpoints in Python
-python3-pil|:PIL|Pillow, which runs the example of docs/export.md
+python3-pil|:PIL|Pillow, which runs the example of docs/models.md
 python3-matplotlib|:matplotlib|matplotlib, for plots of runs
 python3-pip|:pip|pip, for the Python package
 python3-venv|:ensurepip|virtual environments, for the Python package

@@ -30,7 +30,7 @@ USAGE, REQUEUE, MOST_RUNS = 2, 75, 10000
 HELD_SECONDS = 5  # until the next try of a run that another process trains
 HERE = pathlib.Path(__file__).resolve().parent
 # Options that the sweep sets, or that train nothing.
-OWN = {"run", "new", "no-run", "checkpoint-dir", "log-dir", "check", "list", "summary", "find-lr", "help", "help-all", "version"}
+OWN = {"run", "new", "no-run", "check", "list", "summary", "find-lr", "help", "help-all", "version"}
 FREE = {"run", "config", "threads", "checkpoint-every"}  # a complete run may have others
 TOP = {"program": str, "name": str, "ranks": int, "at-once": int, "search": str, "runs": int, "seed": int,
        "options": dict, "sweep": dict, "slurm": dict}
@@ -92,14 +92,15 @@ class Run:
     def complete(self):
         """Returns whether it ended with the options that the file has now, or with more steps."""
         summary = self.summary()
-        config = read(self.folder / "config.toml", lambda text: tomllib.loads(re.sub(r"(?m)^# (.*) \(default\)$", r"\1", text)))
+        used = summary.get("options") if isinstance(summary.get("options"), dict) else {}
+        used = {**used, **{name: summary.get(name.replace("-", "_")) for name in ("steps", "global-batch", "shards") if not used.get(name)}}
 
         def kept(name, value):
-            used = config.get(name)
-            longer = name in ("steps", "epochs") and all(isinstance(one, (int, float)) for one in (used, value)) and used > value
-            return longer or used == value or words_of({name: used}) == words_of({name: value})
+            now = used.get(name)
+            longer = name in ("steps", "epochs") and all(isinstance(one, (int, float)) for one in (now, value)) and now > value
+            return longer or now == value or words_of({name: now}) == words_of({name: value})
         changed = summary.get("changed_options")
-        more = [] if not isinstance(changed, list) or "config" in changed else changed  # a config file may have others
+        more = changed if isinstance(changed, list) and "config" not in self.options else []  # a config file may have others
         return summary.get("status") == "complete" and all(
             kept(name, self.options.get(name)) for name in {*self.options, *map(str, more)} - FREE)
 

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/options/help.h"
+#include "apps/options/run_options.h"
 #include "src/base/option_rows.h"
 
 namespace lockstep {
@@ -31,11 +32,7 @@ std::function<bool(std::string& answer)> reader_of(int argc, char** argv,
 /// and line.
 void read_config(const std::string& file, OptionRows& rows);
 
-/// All options with values as lines "name=value", which read_config() reads.
-std::string config_text(OptionRows& rows);
-
-/// The options that shape the weights, without the dashes, and the default of each as config_text()
-/// writes it. An empty text means no default.
-std::map<std::string, std::string> shaping_options(OptionRows& rows);
+/// The options that describe a run. read_config() reads lines "name=value" of them.
+std::vector<OptionValue> option_values(OptionRows& rows);
 
 }  // namespace lockstep

@@ -98,7 +98,7 @@ std::string in_quotes(const std::string& text) {
   return quote + text + quote;
 }
 
-/// `value` of `row` as config_text() writes it.
+/// `value` of `row` as config.toml has it.
 std::string config_value(const OptionRow& row, const std::string& value) {
   using Type = OptionRow::Type;
   if (row.type == Type::list) {
@@ -129,25 +129,22 @@ void read_config(const std::string& file, OptionRows& rows) {
   if (in.bad()) fail_usage("cannot read --config {}: {}", file, std::strerror(errno));
 }
 
-std::string config_text(OptionRows& rows) {
-  std::string text;
+std::vector<OptionValue> option_values(OptionRows& rows) {
+  std::vector<OptionValue> values;
   for (const OptionRow& row : rows.all()) {
-    const bool left_out = row.is_of_command_line || (row.applies && !row.applies());
-    const std::string value = left_out ? "" : row.show();
-    if (value.empty() && row.type != OptionRow::Type::list) continue;
-    text += fmt::format("{}={}\n", row.name.substr(2), config_value(row, value));
+    if (row.is_of_command_line || (row.applies && !row.applies())) continue;
+    const auto text = [&](const std::string& value) {
+      return value.empty() && row.type != OptionRow::Type::list ? "" : config_value(row, value);
+    };
+    const std::string value = row.show();
+    values.push_back(
+        {.name = row.name.substr(2),
+         .value = text(value),
+         .by_default = text(row.by_default),
+         .shapes = row.is_of_weights,
+         .changed = row.source != OptionRow::Source::initial && value != row.by_default});
   }
-  return text;
-}
-
-std::map<std::string, std::string> shaping_options(OptionRows& rows) {
-  std::map<std::string, std::string> shaping;
-  for (const OptionRow& row : rows.all()) {
-    if (!row.is_of_weights) continue;
-    const bool none = row.by_default.empty() && row.type != OptionRow::Type::list;
-    shaping.emplace(row.name.substr(2), none ? "" : config_value(row, row.by_default));
-  }
-  return shaping;
+  return values;
 }
 
 }  // namespace lockstep

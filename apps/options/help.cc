@@ -18,7 +18,7 @@ constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at wh
 /// Examples that no default and no registry gives: "[PROGRAM ]OPTION VALUE[ OTHER OPTIONS]".
 constexpr std::string_view kExamples =
     ", accumulate 4, alternate-flips @images, batch 64, brightness 0.2, bucket-mb 4, "
-    "check-images decode @photos, checkpoint-dir checkpoints/first, clip-norm 1, compute-ms 20 "
+    "check-images decode @photos, clip-norm 1, compute-ms 20 "
     "--network deep_mnist, "
     "config runs/first/config.toml, contrast 0.2, core-gb 1.4 --hosts 4, crop-padding 4 @images, "
     "cutmix 1 @images, cutout 8 @images, data photos, bench_step data data/cifar10, "
@@ -30,7 +30,7 @@ constexpr std::string_view kExamples =
     "find-lr 100, gbit 25 --hosts 4, global-batch 256, group '*/biases:lr=0.1,weight-decay=0', "
     "hosts 4, hosts-per-core 2 --hosts 4, hue 0.1, image-size 64 @photos, "
     "init runs/first/checkpoints/best.h5, interval 10 --follow, iters 20, label-smoothing 0.1, "
-    "latency-us 5 --hosts 4, log-dir logs/first, logits logits.h5, "
+    "latency-us 5 --hosts 4, logits logits.h5, "
     "loss-scale-steps 1000 --loss-scale dynamic, lr 0.03 --lr-schedule cosine, "
     "lr-decay 0.1 --lr-schedule exponential, lr-decay-epochs 30 --lr-schedule exponential, "
     "lr-end 0.001 --lr-schedule cosine, lr-scale-batch 128 --global-batch 512, "

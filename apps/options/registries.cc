@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "apps/options/help.h"
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "collectives/buckets.h"
 #include "collectives/reducer.h"
 #include "net/description/layer_kinds.h"

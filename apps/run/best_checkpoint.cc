@@ -49,12 +49,13 @@ bool tests_at_end(const RunSetup& setup) {
 }
 
 std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluation,
-                                    const Accuracy& best, std::int64_t done, float* last,
+                                    const std::string& checkpoints, const Accuracy& best,
+                                    std::int64_t done, float* last,
                                     const std::function<bool(double)>& keep_going) {
   std::unique_ptr<Checkpoint> checkpoint;
   setup.recorder.phase("reading best.h5", kSlowFiles);
   agree(setup.comm, [&] {
-    if (setup.comm.rank() == 0) checkpoint = open_best(setup.options.checkpoints.dir, best);
+    if (setup.comm.rank() == 0) checkpoint = open_best(checkpoints, best);
   });
   const bool found = setup.comm.max(checkpoint != nullptr) > 0;
   const bool averaged = setup.options.optimizer.ema > 0;

@@ -9,8 +9,8 @@
 #include <functional>
 #include <optional>
 
+#include "apps/record/progress.h"
 #include "apps/run/evaluation.h"
-#include "apps/run/progress.h"
 #include "apps/run/run_setup.h"
 
 namespace lockstep {
@@ -29,11 +29,13 @@ struct TestResult {
   std::int64_t step = 0;  ///< of the weights
 };
 
-/// Collective, after the last step, `done`. Evaluates the test set with the weights of best.h5, or
-/// with `last`, those of the last step, if there is no such file of step best.step. `evaluation` is
-/// then one of the test set. None: a rank was asked to stop (Evaluation::run). Throws AgreedError.
+/// Collective, after the last step, `done`. `checkpoints`: the folder of best.h5. Evaluates the
+/// test set with the weights of best.h5, or with `last`, those of the last step, if there is no
+/// such file of step best.step. `evaluation` is then one of the test set. None: a rank was asked to
+/// stop (Evaluation::run). Throws AgreedError.
 std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluation,
-                                    const Accuracy& best, std::int64_t done, float* last,
+                                    const std::string& checkpoints, const Accuracy& best,
+                                    std::int64_t done, float* last,
                                     const std::function<bool(double)>& keep_going);
 
 }  // namespace lockstep

@@ -91,10 +91,6 @@ std::vector<std::string> newly_skipped(const Comm& comm, const Dataset& data) {
   return {all.begin(), all.end()};
 }
 
-int EvaluationResult::classes() const {
-  return static_cast<int>(std::lround(std::sqrt(static_cast<double>(confusion.size()))));
-}
-
 Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type,
                        bool views)
     : device_(device),

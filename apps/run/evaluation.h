@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/record/evaluation_result.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
 #include "net/loss.h"
@@ -16,16 +17,6 @@
 #include "src/device/arena.h"
 
 namespace lockstep {
-
-/// A sample that is taken for another class.
-struct Mistake {
-  std::int64_t sample = 0;  ///< its index in the data set
-  std::int32_t label = 0, predicted = 0;
-  double loss = 0;         ///< -log of the label's probability
-  double probability = 0;  ///< of the predicted class
-
-  bool operator==(const Mistake&) const = default;
-};
 
 /// The `most` worst ones, by loss, then by sample. They are the same on any number of ranks,
 /// because logits are.
@@ -45,15 +36,6 @@ class WorstMistakes {
 
   std::size_t most_;
   std::vector<Mistake> worst_;  ///< sorted
-};
-
-/// confusion[truth * classes + predicted]: number of samples.
-struct EvaluationResult {
-  Score score;
-  std::vector<std::int64_t> confusion;
-  std::vector<Mistake> mistakes = {};  ///< on rank 0, the worst ones: find_mistakes()
-
-  int classes() const;
 };
 
 /// A network's samples and their logits, as floats in rows.

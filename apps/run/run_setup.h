@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "apps/step/placement.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/training_step.h"
@@ -43,7 +43,7 @@ class RunSetup {
 
   World& world;
   const Options& options;
-  const ModelEntry entry;
+  const ModelEntry& entry;
   RankRecorder& recorder;  ///< of this rank
   Comm comm;
   RunShape shape;

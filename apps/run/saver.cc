@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/record/data_facts.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/step/error_feedback.h"
 #include "apps/step/replica_check.h"
@@ -17,21 +18,20 @@ namespace {
 
 // Texts of a checkpoint: a dynamic loss scale, SavedResiduals.
 constexpr const char* kLossScale = "loss_scale";
-constexpr const char* kResiduals = "kept_back";
+constexpr const char* kResiduals = "residuals";
 
 }  // namespace
 
-Saver::Saver(const RunSetup& setup, TrainingStep& step, Reporter& reporter,
-             const RunFolders* folders, Track* track)
+Saver::Saver(const RunSetup& setup, const RunFacts& facts, TrainingStep& step, Reporter& reporter,
+             const RunPlace& place, Track* track)
     : setup_(setup),
+      facts_(facts),
       options_(setup.options.checkpoints),
       step_(step),
       reporter_(reporter),
-      folders_(folders),
+      place_(place),
       track_(track),
-      provenance_(lockstep::provenance(setup.comm, setup.options, setup.plan, *setup.device,
-                                       setup.data, step)),
-      pruner_(options_.dir, options_.keep),
+      pruner_(place.checkpoints(), options_.keep),
       last_save_(now_seconds()) {}
 
 RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string>& notes) {
@@ -44,10 +44,14 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   RunProgress progress;
   LossScale scale = step_.loss_scale();
   SavedResiduals saved;
-  const auto text = [&](const char* name) { return text_of(resumption.metadata, name); };
+  const auto& texts = resumption.metadata.texts;
+  const auto text = [&](const char* name) {
+    const auto found = texts.find(name);
+    return found == texts.end() ? "" : found->second;
+  };
   agree(setup_.comm, [&] {
     try {
-      progress = RunProgress::from(resumption.metadata.texts, resumption.metadata.position.step);
+      progress = RunProgress::from(texts, resumption.metadata.position.step);
       if (!text(kLossScale).empty()) scale = LossScale::from(text(kLossScale));
       if (!text(kResiduals).empty()) saved = SavedResiduals::from(text(kResiduals));
     } catch (const std::exception& error) {
@@ -61,7 +65,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
   progress.evaluation_due &= setup_.options.reports.evaluates();
-  if (resumption.run != text("run") && setup_.data.validation) {  // best.h5 is the other run's
+  if (!resumption.is_same_run() && setup_.data.validation) {  // best.h5 is the other run's
     progress.best = progress.tested = {};
     progress.since_best = 0;
   }
@@ -76,7 +80,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
 void Saver::begin(const Resumption& resumption, std::vector<std::string>& notes) {
   setup_.recorder.phase("looking at the data", kSlowFiles);
   const std::string& init = resumption.init;
-  const bool other_classes = has_other_classes(setup_.options, resumption.initial, setup_.data);
+  const bool other_classes = has_other_classes(resumption, setup_.options.model.name, setup_.data);
   const std::vector<Section> sections = step_.sections();
   if (!init.empty()) {
     agree(setup_.comm, [&] {
@@ -108,7 +112,7 @@ void Saver::verify(std::int64_t done) {
 }
 
 void Saver::save(std::int64_t done, const RunProgress& progress) {
-  if (options_.dir.empty()) return;
+  if (place_.folder().empty()) return;
   if (done == saved_step_ && progress == saved_progress_) return;
   verify(done);
   require_finite(done);
@@ -130,8 +134,9 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
 CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progress) const {
   const RunPlan& plan = setup_.plan;
   const std::int64_t samples = plan.start.samples + (done - plan.start.step) * plan.global_batch;
-  CheckpointMetadata result{{done, samples, samples / plan.dataset_size, plan.seed}, provenance_};
+  CheckpointMetadata result{{done, samples, samples / plan.dataset_size, plan.seed}, {}};
   auto& texts = result.texts;
+  texts[kFacts] = facts_.dump();
   for (const auto& [name, text] : progress.texts(setup_.options.reports)) texts[name] = text;
   if (setup_.options.loss_scaling().dynamic) texts[kLossScale] = step_.loss_scale().text();
   return result;
@@ -149,11 +154,11 @@ void Saver::write(std::int64_t done, const RunProgress& progress,
     metadata.texts[kResiduals] =
         SavedResiduals{step_.loss_scale().scale, std::ssize(residuals)}.text();
   }
-  folders_->require_held();
+  place_.require_held();
   reporter_.sync();
   std::vector<ConstSection> sections = read_only(step_.sections());
   sections.insert(sections.end(), residuals.begin(), residuals.end());
-  last_file_ = save_checkpoint(options_.dir, step_.layout(), sections, metadata);
+  last_file_ = save_checkpoint(place_.checkpoints(), step_.layout(), sections, metadata);
   keep_if_best(done, progress);
   for (const std::string& warning : pruner_.prune(last_file_)) reporter_.warning(warning);
 }

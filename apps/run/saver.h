@@ -4,12 +4,11 @@
 #include <filesystem>
 #include <string>
 
-#include "apps/run/progress.h"
-#include "apps/run/provenance.h"
-#include "apps/run/reporter.h"
-#include "apps/run/resumption.h"
-#include "apps/run/run_folders.h"
+#include "apps/record/progress.h"
+#include "apps/record/resumption.h"
+#include "apps/record/run_place.h"
 #include "apps/run/run_setup.h"
+#include "apps/tell/reporter.h"
 #include "net/checkpoint.h"
 #include "src/base/timeline.h"
 
@@ -19,9 +18,9 @@ namespace lockstep {
 /// the arguments alive. Thread: the computing one, when all steps are collected.
 class Saver {
  public:
-  /// `folders`: null on ranks other than 0. `track`: of the timeline; null: none.
-  Saver(const RunSetup& setup, TrainingStep& step, Reporter& reporter, const RunFolders* folders,
-        Track* track);
+  /// `facts`: of the run, for its checkpoints. `track`: of the timeline; null: none.
+  Saver(const RunSetup& setup, const RunFacts& facts, TrainingStep& step, Reporter& reporter,
+        const RunPlace& place, Track* track);
 
   /// Loads the state of the checkpoint. Returns its progress; `notes` gains a line about residuals.
   RunProgress restore(const Resumption& resumption, std::vector<std::string>& notes);
@@ -29,7 +28,6 @@ class Saver {
   /// of other classes, its last layer becomes zero. `notes` gains lines about --init on rank 0.
   void begin(const Resumption& resumption, std::vector<std::string>& notes);
 
-  const Provenance& provenance() const { return provenance_; }  ///< local
   /// Local. The time since the last checkpoint asks for another; only on rank 0.
   bool is_due() const;
   bool saved(std::int64_t done) const { return saved_step_ == done; }  ///< local
@@ -55,12 +53,12 @@ class Saver {
              const std::vector<ConstSection>& residuals);
 
   const RunSetup& setup_;
+  const RunFacts& facts_;
   const CheckpointOptions& options_;
   TrainingStep& step_;
   Reporter& reporter_;
-  const RunFolders* folders_;
+  const RunPlace& place_;
   Track* track_;
-  Provenance provenance_;
   CheckpointPruner pruner_;
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1;

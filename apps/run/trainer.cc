@@ -2,15 +2,16 @@
 
 #include <memory>
 
+#include "apps/record/data_facts.h"
+#include "apps/record/run_files.h"
+#include "apps/record/run_place.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/find_lr.h"
-#include "apps/run/model_table.h"
-#include "apps/run/provenance.h"
-#include "apps/run/run_folders.h"
-#include "apps/run/run_record.h"
-#include "apps/run/summary.h"
 #include "apps/run/training_loop.h"
+#include "apps/step/error_feedback.h"
 #include "apps/step/trace.h"
+#include "apps/tell/model_table.h"
+#include "apps/tell/summary.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
@@ -29,28 +30,25 @@ namespace {
 /// Collective, between the phases of the start-up. Throws AgreedError if a rank was asked to stop.
 using LookForStop = std::function<void()>;
 
-/// Collective. Waits for the folders of the run and claims them on rank 0; null elsewhere.
-std::unique_ptr<RunFolders> claim_folders(const World& world, const Options& options,
-                                          const LookForStop& look_for_stop) {
+/// Collective. Claims the folder of the run.
+void claim(RunPlace& place, const World& world, const Options& options,
+           const LookForStop& look_for_stop) {
   RankRecorder& recorder = world.flight_recorder().mine();
-  recorder.phase("waiting for the folders of another run", kSlowFiles);
-  await_folders(world.comm(), options, look_for_stop);
+  recorder.phase("waiting for the folder of another run", kSlowFiles);
+  place.claim(look_for_stop);
   recorder.phase("looking for checkpoints", kSlowFiles);
-  std::unique_ptr<RunFolders> folders;
   agree(world.comm(), [&] {
-    if (world.comm().rank() != 0) return;
-    folders = std::make_unique<RunFolders>(options);
     const std::string& trace = options.reports.trace;
-    if (!trace.empty()) require_trace_file(trace);  // perhaps in one of the folders
+    // Perhaps in the folder of the run.
+    if (world.comm().rank() == 0 && !trace.empty()) require_trace_file(trace);
   });
-  return folders;
 }
 
 /// --summary, on rank 0. Without the files of the data set it shows the model's own samples.
 void print_model(const Options& options) {
   constexpr int kAssumedClasses = 10;
   const DatasetEntry& set = find(datasets(), options.data.dataset);
-  const ModelEntry entry = model_of(options.model);
+  const ModelEntry& entry = options.entry;
   if (!set.files.empty() && options.data.folder.empty()) {
     const std::string table = model_table(entry, entry.sample, kAssumedClasses);
     Console().line(fmt::format("{}\n{} classes are assumed. --data DIR counts those of the data.",
@@ -65,16 +63,12 @@ void print_model(const Options& options) {
 /// Collective. Fits data and plan to the checkpoint. `notes` become the plan's first.
 void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std::string> notes) {
   agree(setup.comm, [&] {
-    require_same_data(setup.options, resumption, setup.data);
-    follow_checkpoint(setup.options, resumption, setup.data, notes);
+    require_same_data(resumption, setup.data);
+    follow_checkpoint(resumption, setup.options, setup.data, notes);
   });
   notes.insert(notes.end(), setup.data.notes.begin(), setup.data.notes.end());
   setup.plan_steps(resumption.metadata.position);
-  RunPlan& plan = setup.plan;
-  plan.run = resumption.run;
-  plan.parent = resumption.parent;
-  plan.began = resumption.began;
-  plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
+  setup.plan.notes.insert(setup.plan.notes.begin(), notes.begin(), notes.end());
 }
 
 /// Why there is nothing to train; empty: there is.
@@ -86,15 +80,15 @@ std::string completion(const RunSetup& setup, const std::string& file,
   if (progress.evaluation_due || file.empty() || tests) return "";
   if (plan.start.step >= plan.steps) {
     return fmt::format(
-        "complete already: {} is at step {} of {}. Pass more --steps to train on, or {} for a new "
-        "run.",
-        file, plan.start.step, plan.steps, setup.options.elsewhere());
+        "complete already: {} is at step {} of {}. Pass more --steps to train on, or --new for a "
+        "new run.",
+        file, plan.start.step, plan.steps);
   }
   if (!progress.over(reports)) return "";
   return fmt::format(
-      "complete already: {} has ended by its {}. Pass a higher one to train on, or {} for a new "
-      "run.",
-      file, progress.reached(reports) ? "--target" : "--patience", setup.options.elsewhere());
+      "complete already: {} has ended by its {}. Pass a higher one to train on, or --new for "
+      "a new run.",
+      file, progress.reached(reports) ? "--target" : "--patience");
 }
 
 /// Collective. A failure is only a warning, because the results are saved.
@@ -124,8 +118,27 @@ void run_traced(const LoopParts& parts, const RunProgress& progress, const Failu
   if (trace) write_trace(*trace, parts.setup, parts.reporter);
 }
 
+/// Collective; for rank 0. Bytes by part. `program`: of the program before all others.
+std::vector<std::pair<std::string, std::size_t>> memory_parts(const RunSetup& setup,
+                                                              const TrainingStep& step,
+                                                              const Evaluation& evaluation,
+                                                              const Loader& loader, bool saves,
+                                                              std::size_t program) {
+  auto parts = step.memory();
+  parts.emplace_back("evaluation", evaluation.bytes());
+  parts.emplace_back("loader", loader.bytes());
+  parts.emplace_back("data", setup.data.bytes());
+  if (saves) {
+    const bool residual = step.reducer().traits().residual != nullptr;
+    const std::size_t gathered = gather_bytes(setup.comm, step.layout(), residual);
+    parts.emplace_back("saving", step.saved_bytes() + gathered);
+  }
+  parts.emplace_back("program and libraries", program);
+  return parts;
+}
+
 /// Collective, after the device is chosen. Makes the network, trains it, and returns the exit code.
-int train_network(RunSetup& setup, const Resumption& resumption, const RunFolders* folders,
+int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace& place,
                   const std::function<bool()>& stop_requested, const LookForStop& look_for_stop,
                   std::size_t base_memory) {
   const Options& options = setup.options;
@@ -138,38 +151,47 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
                         options.reports.test_views);
   evaluation.after_each([&] { setup.recorder.progress(); });
   constexpr std::size_t kMistakes = 18;  // on report.html
-  if (!options.run.folder.empty()) evaluation.find_mistakes(kMistakes);
-  Reporter reporter(setup.comm, options, setup.plan, folders, [&] {
+  if (!place.folder().empty()) evaluation.find_mistakes(kMistakes);
+  loader = setup.make_loader(step);
+  const RunParts run{
+      setup.comm,
+      options,
+      resumption,
+      place.folder(),
+      setup.plan,
+      setup.placement,
+      *setup.device,
+      setup.data,
+      step,
+      memory_parts(setup, step, evaluation, *loader, !place.folder().empty(), base_memory)};
+  const RunFacts facts = facts_of(run);
+  Reporter reporter(run, facts, place, [&] {
     setup.recorder.progress();
     return !stop_requested();
   });
-  Saver saver(setup, step, reporter, folders, timeline ? &timeline->compute : nullptr);
+  Saver saver(setup, facts, step, reporter, place, timeline ? &timeline->compute : nullptr);
   look_for_stop();
   RunProgress progress;
-  std::vector<Change> changed;
+  std::vector<Change> changes;
   if (resumption.file.empty()) {
     saver.begin(resumption, setup.plan.notes);
   } else {
-    changed = changes(resumption.metadata.texts, saver.provenance(), options);
-    for (const Change& change : changed) setup.plan.notes.push_back(change.note);
+    changes = differences(resumption.before, facts, options);
+    for (const Change& change : changes) setup.plan.notes.push_back(change.note());
     progress = saver.restore(resumption, setup.plan.notes);
   }
   saver.verify(setup.plan.start.step);
   look_for_stop();
-  loader = setup.make_loader(step);
-  print_summary({setup, resumption, step, evaluation, *loader, base_memory}, reporter);
+  print_summary(run, facts, *loader, reporter);
   const std::string complete = completion(setup, resumption.file, progress);
-  if (resumption.run == text_of(resumption.metadata, "run")) {
-    agree(setup.comm,
-          [&] { require_same_run(resumption.file, changed, options, !complete.empty()); });
-  }
+  agree(setup.comm, [&] { require_same_run(resumption, changes, !complete.empty()); });
   if (options.check || !complete.empty()) {
     reporter.result(options.check ? "all is well: --check trains nothing" : complete);
     if (!options.check)
       agree(setup.comm, [&] { reporter.complete(setup.plan.start.step, progress); });
     return kExitSuccess;
   }
-  const LoopParts parts{setup,    step,  *loader,        evaluation,
+  const LoopParts parts{setup,    place, step,           *loader, evaluation,
                         reporter, saver, stop_requested, timeline};
   if (options.find_lr.steps > 0) {
     return setup.world.abort_all_on_error([&] {
@@ -177,7 +199,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunFolder
       return static_cast<int>(kExitSuccess);
     });
   }
-  const FailureRecord failure(options, setup.plan.run);
+  const FailureRecord failure(place.folder(), options.program, resumption.run);
   const OnFailure on_failure([&](const std::string& line) { failure.write(line); });
   return setup.world.abort_all_on_error([&] {
     run_traced(parts, progress, failure, trace.get());
@@ -207,23 +229,23 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     });
     return kExitSuccess;
   }
-  const auto folders = claim_folders(world, options, look_for_stop);
-  const Resumption resumption = find_resumption(comm, options);
-  std::vector<std::string> notes = folders ? folders->notes() : std::vector<std::string>{};
+  RunPlace place(comm, options);
+  claim(place, world, options, look_for_stop);
+  const Resumption resumption = find_resumption(comm, options, place.checkpoints());
+  std::vector<std::string> notes = place.notes();
   notes.insert(notes.end(), resumption.notes.begin(), resumption.notes.end());
   RunShape shape;
   agree(comm, [&] {
     shape = resumed_shape(options, resumption, comm.size(), notes);
-    if (folders) folders->name_run(resumption.run);
+    place.name_run(resumption.run);
   });
   RunSetup setup(world, options, shape, end_if_stopped);
   look_for_stop();
   plan_run_of(setup, resumption, notes);
   setup.choose_device(device);
   look_for_stop();
-  setup.choose_kernels(text_of(resumption.metadata, kTuning));
-  return train_network(setup, resumption, folders.get(), stop_requested, look_for_stop,
-                       base_memory);
+  setup.choose_kernels(resumption.before.text("tuning"));
+  return train_network(setup, resumption, place, stop_requested, look_for_stop, base_memory);
 }
 
 }  // namespace lockstep

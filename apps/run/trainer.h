@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "collectives/world.h"
 #include "src/device/device.h"
 

@@ -1,9 +1,6 @@
 #include "apps/run/training_loop.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -12,20 +9,9 @@
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/base/process.h"
 
 namespace lockstep {
 namespace {
-
-/// "352.1 s after mpirun began": since the launcher of this rank began, or the program without one.
-std::string time_of_run() {
-  constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
-                                                       "orted",  "prted",   "slurmstepd"};
-  const std::string parent = program_of(getppid());
-  const bool launched = std::find(kLaunchers.begin(), kLaunchers.end(), parent) != kLaunchers.end();
-  return fmt::format("{:.1f} s after {} began", age_of(launched ? getppid() : getpid()),
-                     launched ? parent : "the program");
-}
 
 bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
 
@@ -89,7 +75,7 @@ class TrainingLoop {
       const bool more = done < plan_.steps && !progress_.over(options_);
       if ((asked.stop && more) || progress_.evaluation_due) stop(done);
     }
-    tell_end();
+    reporter_.ended(progress_);
     if (tests_at_end(parts_.setup) && !progress_.tested.known()) test(done);
     summarize(done, "complete");
   }
@@ -196,22 +182,10 @@ class TrainingLoop {
     name_skipped();
     progress_.evaluation_due = !result;
     if (!result) return;
-    reporter_.evaluation("evaluation", done, plan_.epoch_at(done), *result,
-                         fmt::format("{}{}", step_.state().average ? "moving average" : "weights",
-                                     parts_.setup.data.validation ? ", validation set" : ""));
-    const OpenedData& data = parts_.setup.data;
-    reporter_.classes({.result = *result,
-                       .data = data.evaluated(),
-                       .classes = data.class_names,
-                       .set = data.validation ? "validation set" : "test set",
-                       .about = step_.state().average ? "averaged weights" : "weights",
-                       .step = done});
+    reporter_.evaluation({*result, parts_.setup.data.evaluated(), done, done});
     progress_.evaluated({done, result->score.top1_share()}, result->score.loss());
     reporter_.record("running", done, clock_.trained(), progress_);
-    if (progress_.reached(options_)) {
-      reporter_.line(fmt::format("{:<12} accuracy {:g} % is reached after step {}, {}", "target",
-                                 options_.target, done, time_of_run()));
-    }
+    if (progress_.reached(options_)) reporter_.reached_target(done);
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
     if (epoch_.number == 0) return;
     epoch_.epochs = plan_.epoch_at(plan_.steps);
@@ -221,10 +195,8 @@ class TrainingLoop {
 
   /// Collective. Names each damaged image once, whichever rank met it first.
   void name_skipped() {
-    for (const std::string& fact : newly_skipped(parts_.setup.comm, *parts_.setup.data.train)) {
-      if (!named_.insert(fact).second) continue;
-      reporter_.line(fmt::format("{:<12} {}. It is left out.", "note", fact));
-    }
+    for (const std::string& fact : newly_skipped(parts_.setup.comm, *parts_.setup.data.train))
+      if (named_.insert(fact).second) reporter_.left_out(fact);
   }
 
   bool keep_going(double share) {
@@ -233,38 +205,17 @@ class TrainingLoop {
     return !parts_.stop_requested();
   }
 
-  /// Why the run ended before its last step, or that it did not.
-  void tell_end() {
-    if (progress_.gave_up(options_)) {
-      const Accuracy& best = progress_.best;
-      reporter_.line(fmt::format("{:<12} {}: the run ends", "patience",
-                                 best.known() ? "no better evaluation after " + best.shown()
-                                              : "the loss of each evaluation is NaN"));
-    }
-    if (options_.target > 0 && !progress_.reached(options_)) {
-      reporter_.line(
-          fmt::format("{:<12} accuracy {:g} % was not reached", "target", options_.target));
-    }
-  }
-
   /// The test set, once, after the last step.
   void test(std::int64_t done) {
     const TimedSpan span = phase("test", "evaluating the test set");
     const auto tested =
-        test_best(parts_.setup, parts_.evaluation, progress_.best, done, step_.evaluated(),
-                  [this](double share) { return keep_going(share); });
+        test_best(parts_.setup, parts_.evaluation, parts_.place.checkpoints(), progress_.best, done,
+                  step_.evaluated(), [this](double share) { return keep_going(share); });
     name_skipped();
     if (!tested) stop(done);
     const bool best = tested->step == progress_.best.step;
-    reporter_.evaluation(
-        "test", done, plan_.epoch_at(done), tested->result,
-        fmt::format("{} weights of step {}", best ? "best" : "last", tested->step));
-    reporter_.classes({.result = tested->result,
-                       .data = *parts_.setup.data.test,
-                       .classes = parts_.setup.data.class_names,
-                       .set = "test set",
-                       .about = best ? "best weights" : "last weights",
-                       .step = tested->step});
+    reporter_.evaluation({tested->result, *parts_.setup.data.test, done, tested->step,
+                          best ? Evaluated::Weights::best : Evaluated::Weights::last});
     progress_.tested = {tested->step, tested->result.score.top1_share()};
     saver_.save(done, progress_);
   }
@@ -286,20 +237,20 @@ class TrainingLoop {
   [[noreturn]] void stop(std::int64_t done) {
     require_batches(parts_, done);
     summarize(done, "stopped");
-    const RunFolderOptions& run = parts_.setup.options.run;
-    if (parts_.setup.options.checkpoints.dir.empty()) {
-      throw AgreedError(
-          fmt::format("a signal stopped the run after step {}. Nothing was saved, because there "
-                      "is no --checkpoint-dir.",
-                      done));
+    const std::string& folder = parts_.place.folder();
+    if (folder.empty()) {
+      throw AgreedError(fmt::format(
+          "a signal stopped the run after step {}. Nothing was saved, because it has no folder.",
+          done));
     }
-    throw AgreedError(fmt::format("stopped on request after step {}{}: {} resumes there", done,
-                                  progress_.evaluation_due ? ", before its evaluation was done"
-                                  : done == plan_.steps || progress_.over(options_)
-                                      ? ", before the test set was evaluated"
-                                      : "",
-                                  run.fresh ? "--run " + run.folder : "the same command"),
-                      kExitRequeue);
+    throw AgreedError(
+        fmt::format("stopped on request after step {}{}: {} resumes there", done,
+                    progress_.evaluation_due ? ", before its evaluation was done"
+                    : done == plan_.steps || progress_.over(options_)
+                        ? ", before the test set was evaluated"
+                        : "",
+                    parts_.setup.options.run.fresh ? "--run " + folder : "the same command"),
+        kExitRequeue);
   }
 
   TimedSpan phase(const char* span, const char* name) {

@@ -3,10 +3,11 @@
 
 #include <functional>
 
+#include "apps/record/run_place.h"
 #include "apps/run/evaluation.h"
-#include "apps/run/reporter.h"
 #include "apps/run/run_setup.h"
 #include "apps/run/saver.h"
+#include "apps/tell/reporter.h"
 #include "src/base/timeline.h"
 
 namespace lockstep {
@@ -14,6 +15,7 @@ namespace lockstep {
 /// The parts that the loop runs with. The caller owns them.
 struct LoopParts {
   const RunSetup& setup;
+  const RunPlace& place;
   TrainingStep& step;
   Loader& loader;
   Evaluation& evaluation;

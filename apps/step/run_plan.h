@@ -26,8 +26,7 @@ struct RunShape {
 /// The shape of a new run. Throws a usage Error if the batch or the shards are too many.
 RunShape shape_of(const StepOptions& options, int ranks);
 
-/// Every number that training reads. Only shape_of(), resumed_shape() (apps/run/resumption.h) and
-/// plan_run() read those of the options.
+/// Every number that training reads.
 struct RunPlan : RunShape {
   std::int64_t shard_batch = 0;  ///< shard_batch * shards == global_batch
   int own_shards = 0, first_shard = 0;
@@ -37,7 +36,6 @@ struct RunPlan : RunShape {
   std::int64_t dataset_size = 0;
   RateOptions rate;                ///< the options', times rate_factor
   double rate_factor = 1;          ///< the linear scaling rule's
-  std::string run, parent, began;  ///< which run it is (apps/run/resumption.h)
   std::vector<std::string> notes;  ///< results that users may not expect, one line each
 
   int ranks() const { return shards / own_shards; }

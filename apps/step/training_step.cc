@@ -215,9 +215,9 @@ double TrainingStep::loss_now() {
 
 std::string TrainingStep::statistics() const {
   if (buckets_of_statistics(layout()).empty()) return {};
-  if (!sync_bn()) return "each shard";
+  if (!sync_bn()) return "shard";
   const int batches = plan_.own_shards / shards_at_once();
-  return batches == 1 ? "the global batch" : fmt::format("one of {} accumulated batches", batches);
+  return batches == 1 ? "global_batch" : fmt::format("micro_batch_of_{}", batches);
 }
 
 const float* TrainingStep::gradients() {

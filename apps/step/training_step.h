@@ -79,8 +79,8 @@ class TrainingStep {
   int shards_at_once() const { return sync_->slots().count(); }
   /// Layers have sums over all shards of the step: --sync-bn.
   bool sync_bn() const { return sync_->slots().across(0) != nullptr; }
-  /// The samples of the layers' statistics: "the global batch", "each shard"; empty: there are
-  /// none.
+  /// The samples of the layers' statistics: "shard", "global_batch" or "micro_batch_of_N", one of N
+  /// accumulated batches; empty: there are none.
   std::string statistics() const;
   const std::vector<Range>& buckets() const { return sync_->buckets(); }
   double bucket_mb() const { return bucket_mb_; }

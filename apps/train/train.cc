@@ -1,6 +1,6 @@
 #include "apps/train/train.h"
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 
 namespace lockstep {
 

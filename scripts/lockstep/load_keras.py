@@ -20,7 +20,7 @@ def build(layers, shape, arrays):
 
     def convolution(x, name, kernel, stride, padding, relu):
         flat = len(x.shape) == 3
-        if padding == "same" and kernel > 1:
+        if padding != "valid" and kernel > 1:
             x = (kl.ZeroPadding1D if flat else kl.ZeroPadding2D)(kernel // 2)(x)
         filters, bias = arrays[name + "/weights"], arrays.get(name + "/biases")
         layer = (kl.Conv1D if flat else kl.Conv2D)(len(filters), kernel, stride, activation="relu" if relu else None,
@@ -32,7 +32,7 @@ def build(layers, shape, arrays):
         bias = arrays.get(name + "/biases")
         layer = kl.Dense(len(arrays[name + "/weights"]), activation="relu" if relu else None, use_bias=bias is not None)
         weights.append((layer, [arrays[name + "/weights"].T] + ([] if bias is None else [bias])))
-        return layer(x)
+        return layer(kl.Flatten()(x) if len(x.shape) > 2 else x)
 
     def normalise(x, name, epsilon):
         parts = [f"{name}/{part}" for part in ("gamma", "beta", "mean", "variance")]
@@ -46,36 +46,37 @@ def build(layers, shape, arrays):
         weights.append((layer, [vectors]))
         return layer(x)
 
-    def pool(x, size, stride, padding, relu):
+    def pool(x, name, kernel, stride, padding, relu):
         if padding == "centred":
-            x = ops.pad(x, [[0, 0], [size // 2, size // 2], [size // 2, size // 2], [0, 0]], constant_values=float("-inf"))
+            half = [kernel // 2, kernel // 2]
+            x = ops.pad(x, [[0, 0], half, half, [0, 0]], constant_values=float("-inf"))
             padding = "valid"
-        x = (kl.MaxPooling1D if len(x.shape) == 3 else kl.MaxPooling2D)(size, stride, padding)(x)
+        x = (kl.MaxPooling1D if len(x.shape) == 3 else kl.MaxPooling2D)(kernel, stride, padding)(x)
         return kl.ReLU()(x) if relu else x
 
-    def respond(x, radius, bias, alpha, beta):
+    def respond(x, name, radius, bias, alpha, beta):
         squares = ops.pad(ops.square(x), [[0, 0]] * 3 + [[radius, radius]])
         channels = x.shape[-1]
         total = sum(squares[..., k:k + channels] for k in range(2 * radius + 1))
         return x * (bias + alpha * total) ** -beta
 
-    def subsample(x, stride, channels):
+    def subsample(x, name, stride, channels):
         x = x[:, ::stride, ::stride]
         return ops.pad(x, [[0, 0]] * 3 + [[0, channels - x.shape[-1]]])
 
-    def residual(x, branch, shortcut):
+    def residual(x, name, branch, shortcut):
         return kl.Add()([run(branch, x), run(shortcut, x) if shortcut else x])
 
-    steps = {"conv": convolution, "dense": dense, "norm": normalise, "embedding": embed, "max_pool": pool,
-             "response": respond, "subsample": subsample, "residual": residual,
-             "rescale": lambda x, factor, offset: kl.Rescaling(factor, offset)(x), "relu": lambda x: kl.ReLU()(x),
-             "gelu": lambda x: ops.gelu(x, approximate=False),
-             "flatten": lambda x: kl.Flatten()(x), "softmax": lambda x: kl.Softmax()(x),
-             "average": lambda x: kl.GlobalAveragePooling2D()(x)}
+    steps = {"convolution": convolution, "dense": dense, "batch_norm": normalise, "embedding": embed, "max_pool": pool,
+             "response_norm": respond, "subsample": subsample, "residual": residual,
+             "rescale": lambda x, name, factor, offset: kl.Rescaling(factor, offset)(x),
+             "relu": lambda x, name: kl.ReLU()(x), "gelu": lambda x, name: ops.gelu(x, approximate=False),
+             "flatten": lambda x, name: kl.Flatten()(x), "softmax": lambda x, name: kl.Softmax()(x),
+             "global_average_pool": lambda x, name: kl.GlobalAveragePooling2D()(x)}
 
     def run(some, x):
-        for kind, *rest in some:
-            x = steps[kind](x, *rest)
+        for kind, name, keys in some:
+            x = steps[kind](x, name, **keys)
         return x
 
     x = keras.Input(shape, dtype="int32" if layers[0][0] == "embedding" else "float32")

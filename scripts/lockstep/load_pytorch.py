@@ -10,6 +10,7 @@ Needs torch and h5py:  pip install torch h5py
 """
 import argparse
 import io
+import json
 import os
 import warnings
 
@@ -139,19 +140,24 @@ def from_torch(state, layers):
             arrays[f"{name}/{part}"] = numpy.moveaxis(array, 1, -1) if part == "weights" and array.ndim > 2 else array
 
     def walk(some):
-        for kind, *rest in some:
-            if kind in ("conv", "dense"):
-                take(rest[0], ("weights", "biases"))
-            elif kind == "norm":
-                take(rest[0], ("gamma", "beta", "mean", "variance"))
+        for kind, name, keys in some:
+            if kind in ("convolution", "dense"):
+                take(name, ("weights", "biases"))
+            elif kind == "batch_norm":
+                take(name, ("gamma", "beta", "mean", "variance"))
             elif kind == "embedding":
-                take(rest[0], ("vectors",))
+                take(name, ("vectors",))
             elif kind == "residual":
-                walk(rest[0])
-                walk(rest[1] or [])
+                walk(keys["branch"])
+                walk(keys["shortcut"])
 
     walk(layers)
     return arrays
+
+
+def features(x):
+    """Returns all features of each sample in Lockstep's order: channels last."""
+    return x.movedim(1, -1).flatten(1)
 
 
 def run(layers, x, state):
@@ -159,58 +165,50 @@ def run(layers, x, state):
     import torch
     import torch.nn.functional as F
 
-    def get(name, part):
-        return state.get(f"{name.replace('/', '.')}.{part}")
-
-    for kind, *rest in layers:
+    for kind, name, keys in layers:
         flat = x.ndim == 3
-        if kind == "conv":
-            name, kernel, stride, padding, relu = rest
-            x = (F.conv1d if flat else F.conv2d)(x, get(name, "weight"), get(name, "bias"), stride,
-                                                 kernel // 2 if padding == "same" else 0)
-            x = F.relu(x) if relu else x
+
+        def get(part):
+            return state.get(f"{name.replace('/', '.')}.{part}")
+
+        if kind == "convolution":
+            padding = 0 if keys["padding"] == "valid" else keys["kernel"] // 2
+            x = (F.conv1d if flat else F.conv2d)(x, get("weight"), get("bias"), keys["stride"], padding)
         elif kind == "dense":
-            name, relu = rest
-            x = F.linear(x, get(name, "weight"), get(name, "bias"))
-            x = F.relu(x) if relu else x
-        elif kind == "norm":
-            name, epsilon = rest
-            x = F.batch_norm(x, get(name, "running_mean"), get(name, "running_var"), get(name, "weight"),
-                             get(name, "bias"), eps=epsilon)
+            x = F.linear(features(x) if x.ndim > 2 else x, get("weight"), get("bias"))
+        elif kind == "batch_norm":
+            x = F.batch_norm(x, get("running_mean"), get("running_var"), get("weight"), get("bias"), eps=keys["epsilon"])
         elif kind == "embedding":
-            x = F.embedding(x, get(rest[0], "weight")).transpose(1, 2)
+            x = F.embedding(x, get("weight")).transpose(1, 2)
         elif kind == "max_pool":
-            size, stride, padding, relu = rest
-            if padding == "same":
+            size, stride = keys["kernel"], keys["stride"]
+            if keys["padding"] == "same":  # short windows at the ends
                 ends = []
                 for extent in reversed(x.shape[2:]):
                     missing = max((-(-extent // stride) - 1) * stride + size - extent, 0)
                     ends += [missing // 2, missing - missing // 2]
                 x = F.pad(x, ends, value=float("-inf"))
-            x = (F.max_pool1d if flat else F.max_pool2d)(x, size, stride, size // 2 if padding == "centred" else 0)
-            x = F.relu(x) if relu else x
-        elif kind == "response":
-            radius, bias, alpha, beta = rest
-            size = 2 * radius + 1
-            x = F.local_response_norm(x, size, alpha * size, beta, bias)
+            x = (F.max_pool1d if flat else F.max_pool2d)(x, size, stride, size // 2 if keys["padding"] == "centred" else 0)
+        elif kind == "response_norm":
+            size = 2 * keys["radius"] + 1
+            x = F.local_response_norm(x, size, keys["alpha"] * size, keys["beta"], keys["bias"])
         elif kind == "rescale":
-            x = x * rest[0] + rest[1]
+            x = x * keys["factor"] + keys["offset"]
         elif kind == "relu":
             x = F.relu(x)
         elif kind == "gelu":
             x = F.gelu(x)
-        elif kind == "flatten":  # Lockstep's order: channels last
-            x = x.movedim(1, -1).flatten(1)
-        elif kind == "average":
+        elif kind == "flatten":
+            x = features(x)
+        elif kind == "global_average_pool":
             x = x.mean((2, 3))
         elif kind == "softmax":
             x = torch.softmax(x, -1)
         elif kind == "subsample":
-            stride, channels = rest
-            x = F.pad(x[:, :, ::stride, ::stride], [0, 0, 0, 0, 0, channels - x.shape[1]])
+            x = F.pad(x[:, :, ::keys["stride"], ::keys["stride"]], [0, 0, 0, 0, 0, keys["channels"] - x.shape[1]])
         elif kind == "residual":
-            branch, shortcut = rest
-            x = run(branch, x, state) + (run(shortcut, x, state) if shortcut else x)
+            x = run(keys["branch"], x, state) + (run(keys["shortcut"], x, state) if keys["shortcut"] else x)
+        x = F.relu(x) if keys.get("relu") else x
     return x
 
 
@@ -224,7 +222,7 @@ def write_checkpoint(path, model, arrays):
         for name in ("step", "samples", "epoch"):
             file.attrs[name] = numpy.int64(0)
         file.attrs["seed"] = numpy.uint64(0)
-        file.attrs["model"] = model
+        file.attrs["facts"] = json.dumps({"model": model})
 
 
 def write(path, save):

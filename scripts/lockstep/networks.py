@@ -1,142 +1,119 @@
-"""The networks of apps/networks, layer by layer, for load_pytorch.py and load_keras.py.
+"""The networks of apps/networks, layer by layer, and the files of checkpoints, for load_pytorch.py and load_keras.py.
 
-A network is a list of layers, each (kind, name, ...):
-  conv      name, kernel, stride, padding ("same": half a kernel on both ends, or "valid"), relu; 1-d if x is
-  dense     name, relu
-  max_pool  size, stride, padding ("same": short windows at the ends, "valid", or "centred": size / 2 on both ends), relu
-  norm      name, epsilon
-  response  radius, bias, alpha, beta (local response normalisation over channels)
-  rescale   factor, offset
-  residual  branch, shortcut (lists of layers; if shortcut is None, x itself)
-  subsample stride, channels (every stride-th pixel, then zeros for the additional channels)
-  embedding name
-  relu, gelu, flatten, average (global), softmax
-Layers that do nothing in evaluation are left out.
-Names are those of the arrays in a checkpoint: parameters/NAME/weights, biases, gamma, beta, mean, variance, vectors. Some
-layers have no biases, and some have no gamma.
+A network is a list of layers, each (type, name, keys). `name` is that of its arrays in a checkpoint: parameters/NAME/weights,
+biases, gamma, beta, mean, variance, vectors. Some layers have no biases, and some have no gamma. Layers that do nothing in
+evaluation are left out.
 """
 
 import importlib.util
 import json
 import os
+import pathlib
+import re
+import sys
 
-PIXELS = ("rescale", 78.567490 / 255, 33.318421 / 255)
-RESPONSE = ("response", 4, 1.0, 0.001 / 9, 0.75)
+if sys.version_info < (3, 11):
+    sys.exit("lockstep: Python 3.11 or later is needed, because it reads TOML.")
+import tomllib
 
+MODELS = pathlib.Path(__file__).parent / "models"  # a link to apps/networks, and a copy in the Python package
 
-def conv(name, kernel, relu=False, stride=1, padding="same"):
-    return ("conv", name, kernel, stride, padding, relu)
-
-
-def tutorial():
-    return [conv("conv1", 5), ("max_pool", 3, 2, "same", True), RESPONSE, conv("conv2", 5, True), RESPONSE,
-            ("max_pool", 3, 2, "same", False), ("flatten",), ("dense", "local3", True), ("dense", "local4", True),
-            ("dense", "softmax_linear", False)]
-
-
-def deep_mnist():
-    return [conv("conv1", 5), ("max_pool", 2, 2, "same", True), conv("conv2", 5), ("max_pool", 2, 2, "same", True),
-            ("flatten",), ("dense", "fc1", True), ("dense", "fc2", False)]
-
-
-def tower():
-    return [PIXELS, conv("conv1", 5, True, padding="valid"), ("max_pool", 2, 2, "valid", False),
-            conv("conv2", 3, True, padding="valid"), conv("conv3", 3, True, padding="valid"),
-            ("max_pool", 2, 2, "valid", False), ("flatten",), ("dense", "fc1", False), ("dense", "fc2", False),
-            ("dense", "out", False)]
-
-
-def keras():
-    return [PIXELS, conv("conv1", 3, True, padding="valid"), conv("conv2", 3, True, padding="valid"),
-            ("norm", "norm", 1e-3), conv("conv3", 3, True, padding="valid"), ("max_pool", 2, 2, "valid", False),
-            ("flatten",), ("dense", "fc1", True), ("dense", "out", False)]
+# The layers that the loaders compute, and the keys that they read, with the defaults of net/description/layer_kinds.cc. None
+# stands for a key without a default. docs/models.md describes the keys.
+TYPES = {
+    "convolution": {"kernel": None, "stride": 1, "padding": "same", "relu": False},
+    "dense": {"relu": False},
+    "max_pool": {"kernel": None, "stride": 0, "padding": "same", "relu": False},
+    "batch_norm": {"epsilon": 1e-5},
+    "response_norm": {"radius": 4, "bias": 1.0, "alpha": 0.001, "beta": 0.75},
+    "rescale": {"factor": None, "offset": 0},
+    "residual": {"branch": None, "shortcut": []},
+    "subsample": {"stride": None, "channels": None},
+    "embedding": {}, "relu": {}, "gelu": {}, "flatten": {}, "global_average_pool": {}, "softmax": {}}
+IDLE = {"dropout", "stochastic_depth"}  # in evaluation
+# Keys that the arrays of a checkpoint show, or that only training reads.
+OF_TRAINING = {"filters", "features", "vocabulary", "biases", "gamma", "init", "scale", "dirac", "bias", "l2", "frozen", "follow"}
+OF_ROWS = {"type", "name", "repeat", "defaults"}
 
 
-def reuters():
-    return [("embedding", "embedding"), conv("conv1d", 5, True, padding="valid"), ("max_pool", 2, 2, "valid", False),
-            conv("conv1d_1", 3, True, padding="valid"), ("max_pool", 2, 2, "valid", False), ("flatten",),
-            ("dense", "dense", False)]
+def value_of(node, variables):
+    """Returns a value of the file with its variables replaced. "$name" alone keeps the type of its value."""
+    if not isinstance(node, str):
+        return node
+    if re.fullmatch(r"\$\w+", node, re.ASCII):
+        return variables[node[1:]]
+    return re.sub(r"\$(\w+)", lambda found: str(variables[found[1]]), node, flags=re.ASCII)
 
 
-def reuters_as_published():
-    return reuters() + [("softmax",)]
+def joined(path, name):
+    return f"{path}/{name}" if path and name else path + name
 
 
-def resnet_small():
-    def branch(block):
-        return [("norm", f"{block}/norm1", 1e-5), ("relu",), conv(f"{block}/conv1", 3), ("norm", f"{block}/norm2", 1e-5),
-                ("relu",), conv(f"{block}/conv2", 3)]
-    return [conv("conv", 3), ("residual", branch("block1"), None), ("max_pool", 3, 2, "same", False),
-            ("residual", branch("block2"), [conv("block2/shortcut/conv", 1)]), ("norm", "norm", 1e-5), ("relu",),
-            ("average",), ("dense", "softmax_linear", False)]
+class Network:
+    """Expands the blocks, repeats and variables of a network file, as net/description does. The build has checked the file."""
 
+    def __init__(self, tables):
+        self.blocks, self.names = tables.get("block", {}), set()
+        classes = {"classes": None}  # the arrays of a checkpoint show it
+        self.constants = classes | {key: value_of(node, classes) for key, node in tables.get("variables", {}).items()}
+        self.layers = self.rows(tables["layers"], "", self.constants)
 
-def resnet(stages, blocks, filters, convolved):
-    """Returns a function that builds `stages` of `blocks`, as apps/networks/resnet20.toml does."""
-    def build():
-        layers = [conv("conv", 3), ("norm", "norm", 1e-5), ("relu",)]
-        channels, width = filters, filters
-        for stage in range(1, stages + 1):
-            for number in range(1, blocks + 1):
-                block, stride = f"block{stage}_{number}", 1 if channels == width else 2
-                branch = [conv(f"{block}/conv1", 3, stride=stride), ("norm", f"{block}/norm1", 1e-5), ("relu",),
-                          conv(f"{block}/conv2", 3), ("norm", f"{block}/norm2", 1e-5)]
-                shortcut = None
-                if stride == 2:
-                    shortcut = ([conv(f"{block}/shortcut/conv", 1, stride=2), ("norm", f"{block}/shortcut/norm", 1e-5)]
-                                if convolved else [("subsample", 2, width)])
-                layers += [("residual", branch, shortcut), ("relu",)]
-                channels = width
-            width *= 2
-        return layers + [("average",), ("dense", "out", False)]
-    return build
+    def rows(self, rows, path, variables):
+        """Returns the layers of a list within the layer `path`."""
+        layers = []
+        for row in rows:
+            repeat = row.get("repeat", 1)
+            first, last = repeat if isinstance(repeat, list) else (0, value_of(repeat, variables) - 1)
+            for i in range(value_of(first, variables), value_of(last, variables) + 1):
+                scope = variables | {"i": i} if "repeat" in row else variables
+                layers += self.row(row, self.named(row, path, scope), scope)
+        return layers
 
+    def named(self, row, path, variables):
+        """Returns the full name of a layer. Without a name it is the type, with a number from the second on."""
+        kind = value_of(row["type"], variables)
+        name, number = joined(path, value_of(row.get("name", kind), variables)), 2
+        while name in self.names and "name" not in row:
+            name, number = joined(path, f"{kind}_{number}"), number + 1
+        self.names.add(name)
+        return name
 
-def resnet_imagenet(blocks, expansion):
-    """Returns a function that builds the networks of apps/networks/resnet50.toml. `blocks`: of each stage."""
-    def build():
-        layers = [conv("conv1", 7, stride=2), ("norm", "bn1", 1e-5), ("relu",), ("max_pool", 3, 2, "centred", False)]
-        channels = 64
-        for stage, count in enumerate(blocks):
-            width = 64 << stage
-            for number in range(count):
-                block, stride = f"layer{stage + 1}.{number}", 2 if stage > 0 and number == 0 else 1
-                shapes = [(3, stride), (3, 1)] if expansion == 1 else [(1, 1), (3, stride), (1, 1)]
-                branch = []
-                for i, (kernel, step) in enumerate(shapes, 1):
-                    branch += [conv(f"{block}/conv{i}", kernel, stride=step), ("norm", f"{block}/bn{i}", 1e-5), ("relu",)]
-                shortcut = None
-                if channels != width * expansion:
-                    shortcut = [conv(f"{block}/downsample/0", 1, stride=stride), ("norm", f"{block}/downsample/1", 1e-5)]
-                layers += [("residual", branch[:-1], shortcut), ("relu",)]
-                channels = width * expansion
-        return layers + [("average",), ("dense", "fc", False)]
-    return build
-
-
-def airbench94():
-    layers = [conv("whiten", 2, padding="valid"), ("gelu",)]
-    for block in "123":
-        for part in "ab":
-            layers.append(conv(f"conv{block}{part}", 3))
-            if part == "a":
-                layers.append(("max_pool", 2, 2, "valid", False))
-            layers += [("norm", f"norm{block}{part}", 1e-12), ("gelu",)]
-    return layers + [("max_pool", 3, 3, "valid", False), ("flatten",), ("dense", "head", False), ("rescale", 1 / 256, 0)]
-
-
-NETWORKS = {"tutorial": tutorial, "deep_mnist": deep_mnist, "tower": tower, "keras": keras, "reuters": reuters,
-            "reuters_as_published": reuters_as_published, "resnet_small": resnet_small,
-            "resnet20": resnet(3, 3, 16, False), "resnet56": resnet(3, 9, 16, False), "resnet18_cifar": resnet(4, 2, 64, True),
-            "airbench94": airbench94, "resnet18": resnet_imagenet((2, 2, 2, 2), 1),
-            "resnet34": resnet_imagenet((3, 4, 6, 3), 1), "resnet50": resnet_imagenet((3, 4, 6, 3), 4)}
+    def row(self, row, path, variables):
+        """Returns the layers of one row, which is that of a block or of a layer."""
+        kind = value_of(row["type"], variables)
+        if kind in self.blocks:
+            block = self.blocks[kind]
+            defaults = {key: value_of(node, self.constants) for key, node in block.get("defaults", {}).items()}
+            passed = {key: value_of(node, variables) for key, node in row.items() if key not in OF_ROWS}
+            return self.row(block, path, self.constants | defaults | passed)
+        if kind == "chain":
+            return self.rows(row["layers"], path, variables)
+        if kind in IDLE:
+            return []
+        keys = {key: value_of(node, variables) for key, node in row.items() if key not in OF_ROWS}
+        activation = keys.pop("activation", "none")
+        if kind == "residual":
+            shortcut = joined(path, keys.pop("shortcut_name", "shortcut"))
+            keys["shortcut"] = self.rows(keys.get("shortcut", []), shortcut, variables)
+            keys["branch"] = self.rows(keys["branch"], path, variables)
+            activation = "relu" if keys.pop("relu", False) else "none"
+        known = TYPES.get(kind, {})
+        unknown = [kind] if kind not in TYPES else [key for key in keys if key not in known and key not in OF_TRAINING]
+        if unknown:
+            raise SystemExit(f"this script does not know {unknown[0]} of the layer {path}. Use export_model, which writes every "
+                             "network as ONNX.")
+        keys = known | {key: value for key, value in keys.items() if key in known}
+        if kind == "max_pool":
+            keys["stride"] = keys["stride"] or keys["kernel"]
+        return [(kind, path, keys)] + ([] if activation == "none" else [(activation, "", {})])
 
 
 def layers_of(model):
-    if model not in NETWORKS:
-        raise SystemExit(f"this script does not know the network {model}. It knows {', '.join(NETWORKS)}. "
+    files = {file.stem: file for file in sorted(MODELS.glob("*.toml"))}
+    if model not in files:
+        raise SystemExit(f"this script does not know the network {model}. It knows {', '.join(files)}. "
                          "Use export_model, which writes every network as ONNX.")
-    return NETWORKS[model]()
+    return Network(tomllib.loads(files[model].read_text(encoding="utf-8"))).layers
 
 
 def need(*packages):
@@ -191,26 +168,35 @@ def read_checkpoint(path, weights="auto"):
             raise SystemExit(f"{path} contains no moving average of the weights. Pass --weights raw."
                              if weights == "ema" else f"{path} contains no weights. Pass another file.")
         print(f"{'moving average' if weights == 'ema' else 'raw weights'} of {path}")
-        if "normalisation" in file.attrs:
-            print("images: (pixel - mean) / deviation, pixels from 0 to 255, "
-                  + printable(as_text(file.attrs["normalisation"])))
+        facts = facts_of(file, path)
+        if facts.get("normalisation"):
+            print("images: (pixel - mean) / deviation, pixels from 0 to 255, " + printable(json.dumps(facts["normalisation"])))
         arrays = {}
         file[SECTIONS[weights]].visititems(
             lambda name, item: arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
-        return printable(as_text(file.attrs["model"])) + (".toml" if "network" in file.attrs else ""), arrays
+        return printable(str(facts.get("model"))) + (".toml" if facts.get("network") else ""), arrays
+
+
+def facts_of(file, path):
+    """Returns the facts of the run that wrote an open checkpoint. summary.json of the run's folder contains the same."""
+    try:
+        facts = json.loads(as_text(file.attrs["facts"]))
+    except KeyError:
+        raise SystemExit(f"{path} does not contain the facts of a run. Pass a checkpoint of Lockstep.") from None
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise SystemExit(f"{path} is damaged: its facts are no JSON. Use another checkpoint.")
+    return facts
 
 
 def read_preprocessing(path):
     """Returns the form of the samples (kind, height, width, channels) and the normalisation (mean, deviation), or None."""
     with open_file(path) as file:
-        if "sample_format" not in file.attrs:
-            raise SystemExit(f"{path} does not contain the form of its samples. Continue its run to save it again.")
-        text = file.attrs.get("normalisation")
-        try:
-            form = json.loads(as_text(file.attrs["sample_format"]))
-            return form, json.loads(as_text(text)) if text is not None else None
-        except (ValueError, RecursionError):
-            raise SystemExit(f"{path} is damaged: the form of its samples is no JSON. Use another checkpoint.") from None
+        facts = facts_of(file, path)
+        if "sample_format" not in facts:
+            raise SystemExit(f"{path} does not contain the form of its samples. Pass a checkpoint of a run.")
+        return facts["sample_format"], facts.get("normalisation")
 
 
 def as_text(attribute):

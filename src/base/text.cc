@@ -34,6 +34,16 @@ std::string one_line(const std::string& text) {
   return line;
 }
 
+std::string shell_word(const std::string& text) {
+  std::string word = one_line(text);
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
+  });
+  for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
+    word.replace(at, 1, "'\\''");
+  return plain ? word : "'" + word + "'";
+}
+
 std::string_view listed(std::string_view list, std::string_view name) {
   const std::string begin = fmt::format(", {} ", name);
   const std::size_t at = list.find(begin);

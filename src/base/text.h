@@ -18,6 +18,9 @@ void print_error(const std::string& text);
 /// printable() with '?' for line ends too.
 std::string one_line(const std::string& text);
 
+/// `text` as a word that a shell reads.
+std::string shell_word(const std::string& text);
+
 /// The words after `name` in a list such as ", lr 0.1, nesterov --momentum 0.9, "; "" without it.
 std::string_view listed(std::string_view list, std::string_view name);
 

@@ -106,12 +106,12 @@ FileKind kind_of(const fs::path& file) {
   head.resize(in.gcount());
   if (head.empty()) return {"an empty file", "Restore it, or pass another file."};
   if (head.starts_with("\x89HDF\r\n\x1a\n")) return kind_of_hdf5(file);
+  // The number of bytes of a JSON object, and the object. Its number may begin as another kind.
+  if (head.size() > 8 && head[8] == '{' && number_at<std::uint64_t>(head, 0) < 100'000'000)
+    return {kSafetensorsFile, "Pass it to --init of a training program."};
   if (head.starts_with("PK")) return kind_of_archive(file, head);
   for (const auto& [beginning, kind] : kBeginnings)
     if (head.starts_with(beginning)) return kind;
-  // The number of bytes of a JSON object, and the object.
-  if (head.size() > 8 && head[8] == '{' && number_at<std::uint64_t>(head, 0) < 100'000'000)
-    return {kSafetensorsFile, "Pass it to --init of a training program."};
   // The field with the version comes first.
   if (head.size() > 2 && head[0] == 8 && head[1] > 2 && head[1] < 30)
     return {"an ONNX file", "Pass the checkpoint that it was exported from."};

@@ -23,7 +23,7 @@ class FolderLock {
   static constexpr int kSilence = 180;  ///< seconds
   static constexpr std::chrono::milliseconds kHeartbeat{20000};
 
-  /// Claims `directory`, which must exist and be writable; `purpose` ("--log-dir") is for the
+  /// Claims `directory`, which must exist and be writable; `purpose` ("--run") is for the
   /// message. Throws Error that names the holder if the folder is in use.
   FolderLock(std::filesystem::path directory, std::string_view purpose,
              std::chrono::milliseconds heartbeat = kHeartbeat);

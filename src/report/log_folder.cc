@@ -23,7 +23,7 @@ LoggedRun logged_run(const std::filesystem::path& directory) {
                  : "";
     };
     const std::string kind = text("kind");
-    if (kind == "run") logged.run = text("run");
+    if (kind == "run") logged.run = text("id");
     if (kind == "train" || kind == "evaluation") logged.begun = true;
   }
   return logged;
@@ -45,7 +45,7 @@ std::filesystem::path set_logs_aside(const std::filesystem::path& directory) {
     for (const auto& file : files) std::filesystem::rename(file, aside / file.filename());
     return aside;
   } catch (const std::filesystem::filesystem_error& error) {
-    fail("cannot set the earlier run's logs in {} aside: {}; choose another --log-dir",
+    fail("cannot set the earlier run's logs in {} aside: {}; choose another --run",
          directory.string(), error.code().message());
   }
 }

@@ -90,7 +90,7 @@ class JsonLines {
 /// The contents of metrics.jsonl in `directory`; empty if there is no such file.
 struct LoggedRun {
   bool begun = false;  ///< whether it has lines of kind "train" or "evaluation"
-  std::string run;     ///< "run" of the last line of kind "run"
+  std::string run;     ///< "id" of the last line of kind "run"
 };
 LoggedRun logged_run(const std::filesystem::path& directory);
 

@@ -181,19 +181,14 @@ RunResults results_of(const StoredRun& run) {
   return r;
 }
 
-StoredRun read_run(const fs::path& folder, const fs::path& logs) {
+StoredRun read_run(const fs::path& folder) {
   StoredRun run{.folder = folder};
   const fs::path whole = fs::absolute(folder).lexically_normal();
   run.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
   run.summary = object_in(contents(folder / "summary.json").value_or(""));
   run.evaluation = object_in(contents(folder / "evaluation.json").value_or(""));
-  const auto config = contents(folder / "config.toml");
-  if (config) run.options = options_of(*config);
-  const std::string elsewhere = run.option("log-dir");
-  std::error_code error;
-  const bool own = elsewhere.empty() || fs::exists(folder / "metrics.jsonl", error);
-  read_metrics((!logs.empty() ? logs : own ? folder : fs::path(elsewhere)) / "metrics.jsonl", run);
-  if (config) run.options = options_of(*config);
+  read_metrics(folder / "metrics.jsonl", run);
+  if (const auto config = contents(folder / "config.toml")) run.options = options_of(*config);
   return run;
 }
 

@@ -54,10 +54,9 @@ RunResults results_of(const StoredRun& run);
 /// An object with these names; null for what is not known.
 nlohmann::ordered_json to_json(const RunResults& results);
 
-/// Reads the files of `folder`. Lines and files that are no JSON are left out. The times of the rows
-/// omit the pauses between starts. `logs`: the folder of metrics.jsonl; empty: it is `folder`, or
-/// the log-dir of config.toml.
-StoredRun read_run(const std::filesystem::path& folder, const std::filesystem::path& logs = {});
+/// Reads the files of `folder`. Lines and files that are no JSON are left out. The times of the
+/// rows omit the pauses between starts.
+StoredRun read_run(const std::filesystem::path& folder);
 
 /// The same for what a user names: folders, or else some in runs/. Passes over pages of
 /// compare_runs, which a pattern such as runs/* matches. Throws the usage Error for a folder that

@@ -19,22 +19,21 @@ NOT_RUN = [
     ("allreduce.md", r"bench/simulate\.sh", "apps.simulate runs it"),
     ("data.md", r"^photos/", "names of files"),
     ("data.md", r"mnist\.npz|--data arrays$", "it needs a download; apps.own_data converts such a file"),
-    ("export.md", r"load_pytorch\.py", "it needs PyTorch; apps.load_elsewhere runs it"),
-    ("export.md", r"onnxruntime", "it needs onnxruntime; apps.export runs such a program"),
-    ("export.md", r"torch|^logits = network", "it needs PyTorch"),
+    ("getting-started.md", r"dependencies\.sh$|cpack|apt install|--preset package|^mpirun -np 2 train_cifar|/usr/share", "apps.package makes it"),
+    ("getting-started.md", r"pip install|import lockstep", "apps.python_package installs it"),
     ("gpu.md", r".", "it needs CUDA, or a download"),
-    ("hosts-and-slurm.md", r"^node\d slots", "a file of hosts"),
-    ("hosts-and-slurm.md", r"^mpirun .*-np 32 |--device cuda --data data/cifar10$", "it needs GPUs"),
-    ("hosts-and-slurm.md", r"^podman|^apptainer", "it needs a network and containers"),
+    ("hosts.md", r"^node\d slots", "a file of hosts"),
+    ("hosts.md", r"^mpirun .*-np 32 |--device cuda --data data/cifar10$", "it needs GPUs"),
     ("library.md", r".", "apps.install builds and runs the programs of this page"),
-    ("models.md", r"^small\.toml:6:", "an error; unit.network_file has such errors"),
+    ("models.md", r"load_pytorch\.py", "it needs PyTorch; apps.load_elsewhere runs it"),
+    ("models.md", r"onnxruntime", "it needs onnxruntime; apps.export runs such a program"),
+    ("models.md", r"torch|^logits = network", "it needs PyTorch"),
     ("models.md", r"scripts/train\.sh --model small", "it builds with one more network"),
-    ("packages.md", r"install_dependencies|cpack|apt install|package|^mpirun -np 2 train_cifar|/usr/share", "apps.package makes the package"),
-    ("packages.md", r"pip install|import lockstep", "apps.python_package installs it"),
     ("performance.md", r"bench/peers", "it needs PyTorch and TensorFlow"),
     ("predictions.md", r"predictions\.jsonl", "it takes 20 s"),
     ("runs.md", r"sweep_runs\.py rates\.toml$|runs/rates/", "apps.sweep trains sweeps"),
     ("runs.md", r"^search =|^\[slurm\]", "parts of a file for sweep_runs.py"),
+    ("slurm.md", r"^podman|^apptainer", "it needs a network and containers"),
     ("training.md", r"--init resnet50\.safetensors", "it needs published weights; apps.torchvision reads them"),
     ("troubleshooting.md", r"^train_cifar: |^mpirun|^<", "an error"),
 ]
@@ -64,7 +63,7 @@ def runnable(command, page):
         command = re.sub(pattern, replacement, command)
     trains = re.search(r"scripts/train\.sh|mpirun .*build/(train_|bench_step)", command) and "--help" not in command
     more = " --steps 12" if trains and "--steps" not in command else ""
-    if trains and page not in EVALUATED:
+    if trains and page not in EVALUATED and "--eval-every" not in command:
         more += " --eval-every 0"
     return command[:-1] + more + " \\" if command.endswith("\\") and more else command + more
 

@@ -16,10 +16,9 @@ for name in first second third; do
   run env -C "$clone" build/train_cifar --model resnet_small --run $name --steps 2 --global-batch 16 --eval-every 2 --lr 0.0${#name}
 done
 cp "$clone"/runs/first/checkpoints/{step-*,best}.h5
-run env -C "$clone" build/train_cifar --log-dir logs --steps 2 --global-batch 16 --eval-every 0 --threads 1
 
 pages=()
-for path in "$root"/CONTRIBUTING.md "$root"/docs/*.md "$root/slurm/README.md"; do
+for path in "$root"/CONTRIBUTING.md "$root"/docs/*.md "$root/bench/predictions.md"; do
   [[ $path == */getting-started.md ]] || pages+=("${path#"$root/"}")
 done
 for name in "${pages[@]}"; do

@@ -1,4 +1,4 @@
-"""Checks README.md, CONTRIBUTING.md and docs/: python3 docs.py ROOT HELP_TEXT [SOURCES]. Prints each fault and exits with 1.
+"""Checks README.md, CONTRIBUTING.md, docs/ and the pages beside code: python3 docs.py ROOT HELP_TEXT [SOURCES]. Prints each fault and exits with 1.
 
 SOURCES is the folder whose messages docs/troubleshooting.md lists; the default is ROOT."""
 import pathlib
@@ -8,8 +8,9 @@ import sys
 LONGEST_README, LONGEST_PAGE, LONGEST_SENTENCE = 150, 250, 30
 # Options of other programs than ours.
 FOREIGN = {"--hostfile", "--bind-to", "--map-by", "--mca", "--oversubscribe", "--logdir", "--preset", "--install", "--prefix", "--build", "--target",
-           "--test-dir", "--dependency", "--array", "--nodes", "--mpi", "--ntasks-per-node", "--exclude",
-           "--save", "--save-state", "--nproc-per-node", "--nnodes", "--rdzv-endpoint", "--amp", "--num-workers"}
+           "--test-dir", "--dependency", "--array", "--nodes", "--mpi", "--ntasks-per-node", "--exclude", "--cpus-per-task",
+           "--signal", "--gpu-bind", "--requeue", "--mem-per-cpu",
+           "--save", "--save-state", "--to-checkpoint", "--nproc-per-node", "--nnodes", "--rdzv-endpoint", "--amp", "--num-workers"}
 
 # Words that hide the actor or a term of the field, and what to write instead.
 FORBIDDEN = {
@@ -118,7 +119,8 @@ def check_troubleshooting(page, text):
         faults.append(f"{page}: no messages were found")
 
 
-pages = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
+beside_code = [page for page in (root / "bench/predictions.md", root / "tests/gpu/calls.md") if page.exists()]
+pages = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md")), *beside_code]
 if len(pages) < 5:
     faults.append(f"{root}: only {len(pages)} pages were found")
 for page in pages:
@@ -132,14 +134,12 @@ for page in pages:
     check_words(page, without_code(text))
     if page.name == "troubleshooting.md":
         check_troubleshooting(page, text)
-    if page.parent.name == "docs" and page.name != "index.md":
-        for index, target in (pages[0], f"docs/{page.name}"), (root / "docs/index.md", page.name):
-            if f"]({target})" not in index.read_text():
-                faults.append(f"{page}: {index.name} does not link to it")
+    if page.parent.name == "docs" and f"](docs/{page.name})" not in pages[0].read_text():
+        faults.append(f"{page}: README.md does not link to it")
 check_help()
 if (root / "src").is_dir():
     check_words("messages", messages())
-    for page in root / "CHANGELOG.md", root / "slurm/README.md", root / "bench/peers/README.md":
+    for page in root / "CHANGELOG.md", root / "bench/peers/README.md":
         check_words(page, page.read_text())
     if len((root / "CHANGELOG.md").read_text().splitlines()) > 60:
         faults.append("CHANGELOG.md: more than 60 lines for the first version")

@@ -9,7 +9,7 @@ root=$(cd "$here/../.." && pwd)
 for program in train_cifar train_reuters train_images evaluate classify export_model pack_images compare_runs report_runs bench_step bench_allreduce cost_model; do
   [[ ! -x $build/$program ]] || "$build/$program" --help-all
 done >"$folder/help" 2>/dev/null
-expect "the options are known" grep -q -- --checkpoint-dir "$folder/help"
+expect "the options are known" grep -q -- --checkpoint-every "$folder/help"
 expect "the documentation keeps its limits" python3 "$here/docs.py" "$root" "$folder/help"
 
 # CMake, the programs and the changelog name the same version.
@@ -25,13 +25,13 @@ fi
 # The check itself can fail.
 cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/"
 mkdir -p "$folder/bad" && cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/bad/"
-echo 'See [nothing](nowhere.md) and [no heading](faq.md#no-such-heading). Pass `--no-such-option`. It is the usual one.' >>"$folder/bad/docs/faq.md"
+echo 'See [nothing](nowhere.md) and [no heading](glossary.md#no-such-heading). Pass `--no-such-option`. It is the usual one.' >>"$folder/bad/docs/glossary.md"
 printf '\n| message contains | reason | fix |\n|---|---|---|\n| `no such message` | none | none |\n' >>"$folder/bad/docs/troubleshooting.md"
 sed 's/^  --lr NUMBER .*/  --lr NUMBER/' "$folder/help" >"$folder/bad/help"
 python3 "$here/docs.py" "$folder/bad" "$folder/bad/help" "$root" >"$folder/found"
 expect "the check finds an option without help" grep -q -- '--lr has no text' "$folder/found"
 for word in nowhere.md no-such-heading no-such-option usual; do
-  expect "the check finds $word" grep -q "faq.md.*$word" "$folder/found"
+  expect "the check finds $word" grep -q "glossary.md.*$word" "$folder/found"
 done
 expect "the check finds a message that no program prints" grep -q "troubleshooting.md.*'no such message'" "$folder/found"
 finish

@@ -1,4 +1,4 @@
-"""The example of docs/export.md and classify: export_example.py WHAT FILE...
+"""The example of docs/models.md and classify: export_example.py WHAT FILE...
 
   images FOLDER                    makes image files of many shapes and formats in FOLDER/a and FOLDER/b
   weights CHECKPOINT               makes every pixel count in a network of one dense layer
@@ -19,7 +19,7 @@ import types
 import numpy
 
 SHAPES = ((240, 96), (96, 240), (33, 47), (200, 200), (1, 50), (50, 1), (641, 479), (30, 500))
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "export.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "models.md"
 
 
 def images(folder):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The example of docs/export.md: the classes, probabilities and pixels of classify for all formats, shapes and turns.
+# The example of docs/models.md: the classes, probabilities and pixels of classify for all formats, shapes and turns.
 # usage: export_example.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

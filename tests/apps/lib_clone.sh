@@ -12,7 +12,7 @@ limit=400
 clone=$folder/lockstep
 mkdir -p "$clone/apps" "$clone/docs/images" "$clone/arrays" "$clone/holiday" "$folder/bin"
 cp -r "$root/scripts" "$root/slurm" "$root/bench" "$root/CMakePresets.json" "$clone/"
-cp -r "$root/apps/recipes" "$root/apps/example.toml" "$clone/apps/"
+cp -r "$root/apps/recipes" "$root/apps/networks" "$root/apps/example.toml" "$clone/apps/"
 mkdir "$clone/build"
 ln -s "$(realpath "$build")"/* "$clone/build/"
 rm -f "$clone/build/"*.log "$clone/build/CMakeCache.txt"

@@ -36,9 +36,7 @@ train 2 "${run_options[@]}" --lr 0.01 --data "$folder/one" --steps 20 --eval-eve
 checkpoint=$(step_file "$folder/run" 20)
 score() { grep -oE 'top-1 [0-9.]+ %, loss [0-9.]+, [0-9]+ samples' "$folder/out"; }
 reported=$(score)
-normalisation() { "$python" -c 'import h5py, sys
-text = h5py.File(sys.argv[1], "r").attrs["normalisation"]
-print(text.decode() if isinstance(text, bytes) else text)' "$1"; }
+normalisation() { "$python" "$here/facts.py" "$1" normalisation; }
 evaluate() {  # RANKS DATA CHECKPOINT...
   ranks "$1" evaluate --threads 1 --data "$2" "${@:3}"
   expect "evaluate ${*:2}" test "$code" = 0
@@ -84,15 +82,13 @@ expect_error "a class that the checkpoint does not know" 2 '^evaluate: only_test
 
 # Nothing else gives the normalisation.
 cp "$checkpoint" "$folder/old.h5"
-"$python" -c 'import h5py, sys; del h5py.File(sys.argv[1], "r+").attrs["normalisation"]' "$folder/old.h5"
+"$python" "$here/facts.py" "$folder/old.h5" normalisation none
 ranks 2 evaluate --data "$folder/one" "$folder/old.h5"
 expect_error "a checkpoint without its normalisation" 1 '^evaluate: old.h5 name normalisation another'
 
 # Control characters in a text do not reach the terminal.
 cp "$checkpoint" "$folder/coloured.h5"
-"$python" -c 'import h5py, sys
-attrs = h5py.File(sys.argv[1], "r+").attrs
-attrs["data"] = "test images = \x1b]0;title\x07"' "$folder/coloured.h5"
+"$python" "$here/facts.py" "$folder/coloured.h5" files '"test images = \u001b]0;title\u0007"'
 evaluate 1 "$folder/one" "$folder/coloured.h5"
 expect "a note that shows the text" grep -qF '?]0;title?' "$folder/err"
 expect "no control character" test "$(tr -d '\n\40-\176' <"$folder/err" | wc -c)" = 0

@@ -11,7 +11,7 @@ done
 limit=200
 
 # setuptools writes into the folder of the sources. Nothing may come from the network.
-cp -r "$here/../../scripts" "$folder/sources"
+cp -rL "$here/../../scripts" "$folder/sources"
 run "$python" -m pip wheel --no-deps --no-index --no-build-isolation --wheel-dir "$folder" "$folder/sources"
 expect "a wheel is built" test $code = 0
 version=$("$build/train_mnist" --version | sed 's/^train_mnist \([0-9.]*\).*/\1/')
@@ -36,6 +36,8 @@ run venv/bin/lockstep-print-weights "$file"
 expect_line "it prints the arrays" '^ema/conv1/weights mean std'
 run venv/bin/lockstep-plot-run logs/metrics.jsonl run.svg
 expect "it plots the run" grep -q '<svg' run.svg
+run venv/bin/python -c 'from lockstep import networks; print(len(networks.layers_of("resnet20")))'
+expect_line "it has the networks" '^23$'
 for name in pytorch keras; do
   run "venv/bin/lockstep-load-$name" --help
   expect_line "it has lockstep-load-$name" '--check'

@@ -190,8 +190,8 @@ expect_files "--keep 1 keeps one" "$folder/line" step-0000000003.h5
 ranks 2 train_cifar --config "$folder/run.toml" --steps 2 --checkpoint-dir "$folder/wins"
 expect_files "the command line wins" "$folder/wins" step-0000000002.h5
 
-saved() { "$python" -c 'import h5py, sys
-print(h5py.File(sys.argv[1], "r").attrs["options"].decode(), end="")' "$1" | grep -v '^checkpoint-dir='; }
+saved() { "$python" "$here/facts.py" "$1" options | "$python" -c 'import json, sys
+for name, value in json.load(sys.stdin).items(): print(name, "=", json.dumps(value))'; }
 saved "$(step_file "$folder/line" 3)" >"$folder/saved.toml"
 expect "the options are in the checkpoint" test "$(wc -l <"$folder/saved.toml")" -ge 20
 ranks 2 train_cifar --config "$folder/saved.toml" --checkpoint-dir "$folder/again"

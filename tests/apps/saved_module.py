@@ -10,7 +10,7 @@ import torch
 path, checkpoint, logits = sys.argv[1:]
 module = torch.export.load(path).module() if path.endswith(".pt2") else torch.jit.load(path).eval()
 with h5py.File(checkpoint, "r", locking=False) as file:
-    normalisation = json.loads(file.attrs["normalisation"]) if "normalisation" in file.attrs else None
+    normalisation = json.loads(file.attrs["facts"]).get("normalisation")
 with h5py.File(logits, "r", locking=False) as file:
     samples, wanted = file["samples"][()], file["logits"][()]
 if normalisation:

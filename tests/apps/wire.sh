@@ -68,9 +68,9 @@ damaged() {
 damaged "a NaN" "f['wire/1/conv2/weights'][0] = float('nan')" "wire/1 finite"
 damaged "a rank less" "del f['wire/1']" "damaged --wire 1.rank 2.ranks"
 damaged "none" "del f['wire']" "damaged --wire 0.ranks 2.ranks"
-damaged "no text about them" "del f.attrs['kept_back']" "damaged --wire 2.ranks 0.ranks"
+damaged "no text about them" "del f.attrs['residuals']" "damaged --wire 2.ranks 0.ranks"
 for text in 'scale inf, ranks 2' 'scale 0.5, ranks 2' 'scale 1, ranks 2x' 'scale 1e38, ranks 0'; do
-  damaged "kept_back is '$text'" "f.attrs['kept_back'] = '$text'" "damaged ${text//, / } --wire"
+  damaged "residuals is '$text'" "f.attrs['residuals'] = '$text'" "damaged ${text//, / } --wire"
 done
 
 # --- another number of ranks, another wire, no wire ----------------------------------------------------------------------

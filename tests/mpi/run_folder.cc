@@ -1,13 +1,11 @@
 // Which folder an unnamed run gets, and which folders two runs cannot both have.
-#include "apps/options/run_folder.h"
-
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "apps/options/training_program.h"
-#include "apps/run/run_folders.h"
-#include "apps/run/run_record.h"
+#include "apps/record/run_files.h"
+#include "apps/record/run_place.h"
+#include "apps/run/training_program.h"
 #include "src/files/file.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"
@@ -23,7 +21,7 @@ class RunFolderTest : public testing::Test {
   RunFolderTest() { fs::current_path(folder_.path()); }
   ~RunFolderTest() override { fs::current_path("/"); }
 
-  static std::unique_ptr<Options> options(std::vector<std::string> words) {
+  static std::unique_ptr<const Options> options(std::vector<std::string> words) {
     words.insert(words.begin(), "train_cifar");
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -31,11 +29,16 @@ class RunFolderTest : public testing::Test {
     return parse_options(static_cast<int>(argv.size()), argv.data(), {"train_cifar"}, text);
   }
   /// A run that was stopped after a step.
-  static void put_run(const std::string& name, const Options& o, std::int64_t batch, int shards) {
+  void put_run(const std::string& name, const Options& o, std::int64_t batch, int shards) const {
+    if (!first_) return;
+    RunFacts::Json facts = chosen_facts(o, comm_.size()).values();
+    facts["global_batch"] = batch;
+    facts["shards"] = shards;
     fs::create_directories("runs/" + name + "/checkpoints");
-    put("runs/" + name + "/" + kConfigFile, o.text);
-    put("runs/" + name + "/" + kSummaryFile,
-        fmt::format(R"({{"global_batch": {}, "shards": {}}})", batch, shards));
+    put("runs/" + name + "/" + kSummaryFile, facts.dump());
+  }
+  static void claim(RunPlace& place) {
+    place.claim([] {});
   }
 
   const TemporaryDirectory folder_;
@@ -44,35 +47,46 @@ class RunFolderTest : public testing::Test {
 };
 
 TEST_F(RunFolderTest, OfTwoStartsOneResumesAndOneBeginsTheNextNumber) {
-  const auto one = options({}), other = options({}), third = options({});
+  const auto one = options({});
   put_run("train_cifar-tutorial-1", *one, 128, comm_.size());
   {
-    const RunFolder resumed(comm_, *one), begun(comm_, *other);
-    EXPECT_EQ(one->run.folder, "runs/train_cifar-tutorial-1");
-    EXPECT_EQ(other->run.folder, "runs/train_cifar-tutorial-2");
-    if (first_) {
-      EXPECT_EQ(other->notes.size(), 1u);
-      EXPECT_NO_THROW(RunFolders{*one}) << "it has its claim already";
-    }
+    RunPlace resumed(comm_, *one), begun(comm_, *one);
+    EXPECT_EQ(resumed.folder(), "runs/train_cifar-tutorial-1");
+    EXPECT_EQ(begun.folder(), "runs/train_cifar-tutorial-2");
+    if (first_) EXPECT_EQ(begun.notes().size(), 1u);
+    EXPECT_NO_THROW(claim(resumed)) << "it has its claim already";
   }
-  const RunFolder again(comm_, *third);
-  EXPECT_EQ(third->run.folder, one->run.folder) << "the claim is given back";
+  const RunPlace again(comm_, *one);
+  EXPECT_EQ(again.folder(), "runs/train_cifar-tutorial-1") << "the claim is given back";
 }
 
 TEST_F(RunFolderTest, OtherRanksThatCannotResumeBeginAnotherRun) {
   const auto batch = options({"--batch", "4"});
-  put_run("train_cifar-tutorial-1", *batch, 4 * (comm_.size() + 1), 0);
-  const RunFolder other_batch(comm_, *batch);
-  EXPECT_EQ(batch->run.folder, "runs/train_cifar-tutorial-2");
+  put_run("train_cifar-tutorial-1", *batch, 4 * (comm_.size() + 1), comm_.size());
+  const RunPlace other_batch(comm_, *batch);
+  EXPECT_EQ(other_batch.folder(), "runs/train_cifar-tutorial-2");
   const auto open = options({});
   put_run("train_cifar-tutorial-7", *open, 2, 2 * comm_.size());
-  const RunFolder same(comm_, *open);
-  EXPECT_EQ(open->run.folder, "runs/train_cifar-tutorial-7") << "it takes its batch and shards";
+  const RunPlace same(comm_, *open);
+  EXPECT_EQ(same.folder(), "runs/train_cifar-tutorial-7") << "it takes its batch and shards";
   const auto shards = options({"--lr", "1"});
   put_run("train_cifar-tutorial-8", *shards, 128, comm_.size() + 1);
-  const RunFolder other_shards(comm_, *shards);
-  EXPECT_EQ(shards->run.folder,
+  const RunPlace other_shards(comm_, *shards);
+  EXPECT_EQ(other_shards.folder(),
             comm_.size() == 1 ? "runs/train_cifar-tutorial-8" : "runs/train_cifar-tutorial-9");
+}
+
+TEST_F(RunFolderTest, ANamedRunHasItsOptions) {
+  const auto before = options({"--run", "one"});
+  put_run("one", *before, 128, comm_.size());
+  const auto error_with = [&](const char* option, const char* value) {
+    const auto now = options({"--run", "one", option, value});
+    return error_of([&] { RunPlace(comm_, *now); });
+  };
+  EXPECT_TRUE(mentions(error_with("--lr", "3"), {"runs/one", "--lr is 3", "--new"}));
+  EXPECT_TRUE(mentions(error_with("--model", "resnet20"), {"--model is resnet20"}));
+  EXPECT_TRUE(mentions(error_with("--batch", "1000"), {"global batch", "128"}));
+  EXPECT_NO_THROW(RunPlace(comm_, *options({"--run", "one", "--keep", "7"})));
 }
 
 TEST_F(RunFolderTest, AStartThatWasKilledAtOnceLeavesItsNameFree) {
@@ -85,25 +99,27 @@ TEST_F(RunFolderTest, AStartThatWasKilledAtOnceLeavesItsNameFree) {
     fs::create_directories("runs/two");
     put("runs/two/mine.txt", "");
   }
-  const RunFolder folder(comm_, *run);
-  EXPECT_EQ(run->run.folder, "runs/one");
+  RunPlace place(comm_, *run);
+  EXPECT_EQ(place.folder(), "runs/one");
+  claim(place);
   if (first_) {
-    const RunFolders held(*run);
     int files = 0;
     for (const auto& entry : fs::recursive_directory_iterator("runs/one"))
       if (entry.path().filename().string().find(".tmp-") != std::string::npos) ++files;
     EXPECT_EQ(files, 1) << "that of another host, which may live";
   }
-  EXPECT_TRUE(mentions(error_of([&] { RunFolder(comm_, *other); }), {"mine.txt"}));
+  EXPECT_TRUE(mentions(error_of([&] { RunPlace(comm_, *other); }), {"mine.txt"}));
 }
 
-TEST_F(RunFolderTest, ItsCheckpointsAreAnothersNeither) {
-  if (!first_) return;
-  const auto run = options({}), other = options({"--checkpoint-dir", "x/checkpoints"});
-  run->run.folder = run->reports.log_dir = "x";
-  run->checkpoints.dir = "x/checkpoints";
-  const RunFolders held(*run);
-  EXPECT_TRUE(mentions(error_of([&] { RunFolders{*other}; }), {"--checkpoint-dir x/checkpoints"}));
+TEST_F(RunFolderTest, HasOneHolderAndLeavesNothingBehind) {
+  const auto run = options({"--run", "x/y"});
+  {
+    RunPlace held(comm_, *run), second(comm_, *run);
+    claim(held);
+    EXPECT_TRUE(mentions(error_of([&] { claim(second); }), {"x/y", "in use"}));
+  }
+  comm_.barrier();
+  EXPECT_FALSE(fs::exists("x"));
 }
 
 }  // namespace

@@ -183,10 +183,10 @@ TEST(SynchronizedNorm, HasTheGradientsOfOneLargeBatch) {
   for (const int shards : shard_counts()) {
     SCOPED_TRACE(shards);
     const Outcome is = step(shards, true);
-    EXPECT_EQ(is.statistics, "the global batch");
+    EXPECT_EQ(is.statistics, "global_batch");
     EXPECT_LT(error_of_gradients(is), 2e-5);
     const Outcome apart = step(shards, false);
-    EXPECT_EQ(apart.statistics, "each shard");
+    EXPECT_EQ(apart.statistics, "shard");
     EXPECT_GT(error_of_gradients(apart), 1e-3) << "each shard has its own statistics";
   }
 }

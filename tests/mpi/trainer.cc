@@ -11,7 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "net/model.h"
@@ -80,8 +80,8 @@ class Runs : public testing::Test {
   }
   void TearDown() override { world().comm().barrier(); }
 
-  std::string logs(const std::string& name) const { return folder_ + "/logs-" + name; }
-  std::string checkpoints(const std::string& name) const { return folder_ + "/" + name; }
+  std::string logs(const std::string& name) const { return folder_ + "/runs/" + name; }
+  std::string checkpoints(const std::string& name) const { return logs(name) + "/checkpoints"; }
   std::string checkpoint(const std::string& name, int step) const {
     return fmt::format("{}/step-{:010}.h5", checkpoints(name), step);
   }
@@ -104,8 +104,7 @@ class Runs : public testing::Test {
                                             {"--lr", rate},
                                             {"--threads", "1"},
                                             {"--bucket-mb", "0.1"},
-                                            {"--log-dir", logs(name)},
-                                            {"--checkpoint-dir", checkpoints(name)}}) {
+                                            {"--run", logs(name)}}) {
       words.insert(words.end(), {option, value});
     }
     words.insert(words.end(), more.begin(), more.end());

@@ -12,8 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "apps/options/run_folder.h"
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "apps/run/trainer.h"
 #include "collectives/buckets.h"
 #include "collectives/comm/flight_recorder.h"
@@ -31,7 +30,6 @@ namespace {
 int fail_in_training(World& world, int argc, char** argv, int rank, const std::string& place) {
   std::string text;
   const auto options = parse_options(argc, argv, {"lone_failure"}, text);
-  const RunFolder folder(world.comm(), *options);
   const int failing_call = place == "start-up" ? 2 : 12;
   int calls = 0;
   return train(world, *options, [&]() -> bool {

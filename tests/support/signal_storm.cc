@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "apps/run/trainer.h"
 #include "src/base/signals.h"
 

@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "apps/run/evaluated_checkpoint.h"
-#include "apps/run/progress.h"
+#include "apps/record/checkpoint_use.h"
+#include "apps/record/progress.h"
 #include "tests/support/files.h"
 #include "tests/support/layouts.h"
 

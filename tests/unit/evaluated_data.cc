@@ -2,7 +2,7 @@
 // never training images without a note.
 #include <gtest/gtest.h>
 
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
 #include "src/data/normalisation.h"

@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 #include "net/checkpoint.h"
 #include "src/files/file.h"
 #include "src/files/folder_lock.h"

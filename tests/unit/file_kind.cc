@@ -21,7 +21,8 @@ using namespace std::string_literals;
 
 /// The beginning of a ZIP archive whose first file has this name.
 std::string zip(const std::string& member) {
-  std::string head = "PK\x03\x04"s + std::string(26, '\0') + member + std::string(100, 'x');
+  std::string head = "PK\x03\x04";
+  head.append(26, '\0').append(member).append(100, 'x');
   head[26] = static_cast<char>(member.size());
   return head;
 }
@@ -59,6 +60,8 @@ const std::vector<Case>& cases() {
       {"of_pytorch.onnx", "\x08\x07\x12\x07pytorch\x1a\0032.1:\x80\x01\0"s, "ONNX"},
       {"x.safetensors", safetensors(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})"),
        ".safetensors"},
+      {"0x80.safetensors", "\x80\x4e\0\0\0\0\0\0{\"a\":"s, ".safetensors"},
+      {"PK.safetensors", "PK\0\0\0\0\0\0{\"a\":"s, ".safetensors"},
       {"x.npz", zip("images.npy"), "NumPy"},
       {"x.npy", "\x93NUMPY\x01\0v\0"s, "NumPy"},
       {"x.keras", zip("metadata.json"), "Keras"},

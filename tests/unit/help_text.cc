@@ -4,7 +4,7 @@
 #include <regex>
 #include <sstream>
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "src/base/text.h"
 #include "tests/support/error_of.h"
 

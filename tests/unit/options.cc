@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 #include "net/model.h"
 #include "tests/support/files.h"
 
@@ -81,15 +81,13 @@ TEST(Options, ALeadingTildeIsTheHomeFolder) {
   const std::string before = std::getenv("HOME") ? std::getenv("HOME") : "";
   ASSERT_EQ(::setenv("HOME", "/home/user", 1), 0);
   const TemporaryDirectory folder;
-  std::ofstream(folder.path() / "run.toml") << "log-dir = \"~/logs\"\ntrace = \"~\"\n";
-  const Options o =
-      parse({"--data=~/images", "--checkpoint-dir", "~/a/~b", "--resume", "~/a.h5", "--init",
-             "x/~/y.h5", "--config", (folder.path() / "run.toml").string()});
+  std::ofstream(folder.path() / "run.toml") << "trace = \"~\"\n";
+  const Options o = parse({"--data=~/images", "--run", "~/a/~b", "--resume", "~/a.h5", "--init",
+                           "x/~/y.h5", "--config", (folder.path() / "run.toml").string()});
   EXPECT_EQ(o.data.folder, "/home/user/images");
-  EXPECT_EQ(o.checkpoints.dir, "/home/user/a/~b");
+  EXPECT_EQ(o.run.name, "/home/user/a/~b");
   EXPECT_EQ(o.checkpoints.resume, "/home/user/a.h5");
   EXPECT_EQ(o.model.init, "x/~/y.h5");
-  EXPECT_EQ(o.reports.log_dir, "/home/user/logs");
   EXPECT_EQ(o.reports.trace, "/home/user");
   EXPECT_TRUE(mentions(refusal({"--config", "~/none.toml"}), {"/home/user/none.toml"}));
   EXPECT_TRUE(mentions(refusal({"--data", "~other/x"}), {"./~other/x"}));
@@ -140,11 +138,11 @@ TEST(Options, RefusalsNameTheOptionAndTheCause) {
       {{"--group", ""}, "^--group: .*empty"},
       {{"--group=a:lr=1", "--group", ""}, "^--group: .*empty"},
       {{"--nesterov="}, "^--nesterov: .*empty"},
-      {{"--checkpoint-dir=", "foo"}, "^--checkpoint-dir: .*empty"},
+      {{"--trace=", "foo"}, "^--trace: .*empty"},
       {{"--seed", ""}, "^--seed: .*empty"},
       {{""}, "\"\" is not understood"},
-      {{"--log-dir=a\nb"}, "^--log-dir: .*control"},
-      {{"--log-dir=\x1b[2J"}, "^--log-dir: .*control"},
+      {{"--trace=a\nb"}, "^--trace: .*control"},
+      {{"--init=\x1b[2J"}, "^--init: .*control"},
       {{"--\x1b[2J"}, R"(^unknown option --\?\[2J\.)"},
       {{"--checkpoint-every=010"}, "^--checkpoint-every: \"010\" .*1000.*600s"},
       {{"--checkpoint-every=1e9h"}, "^--checkpoint-every: \"1e9h\" .*1000.*600s"},
@@ -228,9 +226,9 @@ TEST(Options, WithoutEffectAreNoted) {
 }
 
 TEST(Options, AnOptionCannotBeAValue) {
-  for (const char* name : {"--checkpoint-dir", "--log-dir", "--data", "--resume"})
+  for (const char* name : {"--run", "--trace", "--data", "--resume"})
     expect_refusals({{{name, "--check"}, "missing.*--check"}});
-  EXPECT_EQ(parse({"--log-dir", "./--check"}).reports.log_dir, "./--check");
+  EXPECT_EQ(parse({"--trace", "./--check"}).reports.trace, "./--check");
 }
 
 TEST(Options, OfAnotherOptimizerAreRefused) {
@@ -249,14 +247,14 @@ TEST(Options, OfTheOptimizerAreRecordedAndNoOthers) {
   const Options o = parse({"--optimizer", "adamw", "--beta1=0.5", "--weight-decay=0.01"});
   EXPECT_EQ(o.optimizer.own,
             (OptimizerOptions{{"beta1", 0.5f}, {"beta2", 0.999f}, {"epsilon", 1e-8f}}));
-  EXPECT_TRUE(mentions(o.text, {"beta1=0.5\n"}));
-  EXPECT_EQ(o.text.find("momentum"), std::string::npos) << o.text;
+  EXPECT_TRUE(mentions(o.text(), {"beta1=0.5\n"}));
+  EXPECT_EQ(o.text().find("momentum"), std::string::npos) << o.text();
   EXPECT_EQ(o.schedule.rate.base, 0.001) << "the optimizer's own";
   EXPECT_EQ(parse({"--optimizer", "adam", "--lr=0.1"}).schedule.rate.base, 0.1);
-  EXPECT_TRUE(mentions(parse({}).text, {"momentum=0\n"}));
+  EXPECT_TRUE(mentions(parse({}).text(), {"momentum=0\n"}));
   const Options nadam = parse({"--optimizer", "nadam"});
   EXPECT_EQ(nadam.optimizer.own.at("epsilon"), 1e-7f) << "its own default";
-  EXPECT_TRUE(mentions(nadam.text, {"epsilon=1e-07\n"}));
+  EXPECT_TRUE(mentions(nadam.text(), {"epsilon=1e-07\n"}));
   EXPECT_EQ(parse({"--optimizer", "nadam", "--epsilon=1e-8"}).optimizer.own.at("epsilon"), 1e-8f);
 }
 
@@ -296,7 +294,7 @@ TEST(Options, OfTheUserOverrideAModelsRecipe) {
   EXPECT_EQ(parse({"--model", "resnet20"}).optimizer.own.at("momentum"), 0.9f);
   EXPECT_EQ(parse({"--model", "resnet20", "--optimizer", "adam"}).schedule.rate.base, 0.001);
   EXPECT_EQ(parse({"--model", "resnet20", "--momentum", "0.5"}).optimizer.own.at("momentum"), 0.5f);
-  EXPECT_EQ(parse({"--model", "tutorial"}).text, parse({}).text) << "no recipe, no trace";
+  EXPECT_EQ(parse({"--model", "tutorial"}).text(), parse({}).text()) << "no recipe, no trace";
 }
 
 TEST(Options, EveryModelsRecipeIsUnderstood) {
@@ -316,8 +314,8 @@ TEST(Options, AGroupIsAPatternAndItsSettings) {
   EXPECT_EQ(o.optimizer.groups[1].rate, 0);
   EXPECT_EQ(o.optimizer.groups[1].decay, 1e-4f);
   EXPECT_EQ(parse({"--group=a:weight-decay=0"}).optimizer.groups[0].rate, 1);
-  EXPECT_TRUE(mentions(o.text, {"\ngroup=[\"conv?/*:lr=0.5\", \"*:lr=0,weight-decay=1e-4\"]\n"}));
-  EXPECT_TRUE(mentions(parse({}).text, {"\ngroup=[]\n"})) << "for a resume to compare";
+  EXPECT_TRUE(mentions(o.text(), {"\ngroup=[\"conv?/*:lr=0.5\", \"*:lr=0,weight-decay=1e-4\"]\n"}));
+  EXPECT_TRUE(mentions(parse({}).text(), {"\ngroup=[]\n"})) << "for a resume to compare";
 }
 
 TEST(Options, AnInvalidGroupIsRefused) {
@@ -336,16 +334,25 @@ TEST(Options, AnInvalidGroupIsRefused) {
   });
 }
 
+/// The defaults of the options that shape the weights.
+std::map<std::string, std::string> shaping_options(const Options& o) {
+  std::map<std::string, std::string> shaping;
+  for (const OptionValue& option : o.values)
+    if (option.shapes) shaping[option.name] = option.by_default;
+  return shaping;
+}
+
 TEST(Options, AreDeclaredAsShapingTheWeightsOrNot) {
-  const auto shaping = parse({}).shaping;
+  auto shaping = shaping_options(parse({}));
+  shaping.merge(shaping_options(parse({"--optimizer=nadam"})));
   for (const char* name :
        {"precision", "optimizer", "momentum", "beta1", "weight-decay", "ema", "lr", "lr-schedule",
         "lr-smooth", "warmup-epochs", "group", "lr-scale-batch"}) {
     EXPECT_TRUE(shaping.contains(name)) << name;
   }
-  // Those of the last kind are compared by what they come to (apps/step/run_plan.cc).
-  for (const char* name : {"log-dir", "keep", "timeout", "resume", "check", "threads", "steps",
-                           "batch", "shards", "seed", "model", "data"}) {
+  // Those of the last kind are compared by what they come to (apps/record/run_facts.cc).
+  for (const char* name : {"run", "keep", "timeout", "resume", "check", "threads", "steps", "batch",
+                           "shards", "seed", "model", "data"}) {
     EXPECT_FALSE(shaping.contains(name)) << name;
   }
 }
@@ -353,13 +360,13 @@ TEST(Options, AreDeclaredAsShapingTheWeightsOrNot) {
 TEST(Options, ThatShapeTheWeightsNameTheirDefaults) {
   for (const OptimizerEntry& optimizer : optimizers()) {
     const Options o = parse({"--optimizer", std::string(optimizer.name), "--lr=0.1"});
-    for (const auto& [name, by_default] : o.shaping) {
-      if (name == "optimizer" || o.text.find("\n" + name + "=") == std::string::npos) continue;
-      EXPECT_TRUE(mentions(o.text, {fmt::format("\n{}={}\n", name, by_default)}))
-          << name << " of " << optimizer.name << " is by default " << by_default;
+    for (const OptionValue& option : o.values) {
+      if (option.name == "optimizer" || !option.shapes || option.value.empty()) continue;
+      EXPECT_EQ(option.value, option.by_default) << option.name << " of " << optimizer.name;
     }
   }
-  const auto shaping = parse({"--optimizer=nadam", "--epsilon=0.1", "--mixup=0.2"}).shaping;
+  const auto shaping =
+      shaping_options(parse({"--optimizer=nadam", "--epsilon=0.1", "--mixup=0.2"}));
   EXPECT_EQ(shaping.at("epsilon"), "1e-07") << "the optimizer's own";
   EXPECT_EQ(shaping.at("mixup"), "0");
   EXPECT_EQ(shaping.at("group"), "[]");
@@ -391,20 +398,20 @@ class ConfigFile : public testing::Test {
 TEST_F(ConfigFile, IsNamesAndValues) {
   const Options o = options_of(
       "# A comment\n\nlr = 5e-2  # another\nbatch=10\nnesterov = true\r\n\tmomentum = 0.9\n"
-      "checkpoint-every = 7\nlog-dir = 'a\\b c, d'\nmodel = tutorial\nresume = \"never\"\nseed = "
+      "checkpoint-every = 7\ntrace = 'a\\b c, d'\nmodel = tutorial\nresume = \"never\"\nseed = "
       "3");
   EXPECT_EQ(o.schedule.rate.base, 0.05);
   EXPECT_EQ(o.schedule.batch, 10);
   EXPECT_EQ(o.optimizer.own.at("nesterov"), 1);
   EXPECT_EQ(o.checkpoints.every.steps, 7);
-  EXPECT_EQ(o.reports.log_dir, "a\\b c, d");
+  EXPECT_EQ(o.reports.trace, "a\\b c, d");
   EXPECT_EQ(o.model.name, "tutorial");
   EXPECT_EQ(o.checkpoints.resume, "never");
   EXPECT_TRUE(o.schedule.seed_given && o.schedule.batch_given);
   EXPECT_TRUE(parse({"--steps=9"}).schedule.steps_given);
   EXPECT_TRUE(parse({"--find-lr=100"}).schedule.steps_given);
   EXPECT_FALSE(o.schedule.shards_given);
-  EXPECT_EQ(options_of("").text, parse({}).text);
+  EXPECT_EQ(options_of("").text(), parse({}).text());
   const Options wins = options_of("lr = 0.2\nnesterov = true", {"--lr=0.3", "--nesterov=false"});
   EXPECT_EQ(wins.schedule.rate.base, 0.3) << "the command line wins";
 }
@@ -417,9 +424,9 @@ TEST_F(ConfigFile, OfANetworkSetsOnlyHowItTrains) {
   EXPECT_EQ(o.schedule.rate.base, 0.25);
   EXPECT_EQ(o.schedule.global_batch, 6);
   for (const std::string line :
-       {"run = \"x\"", "new = true", "log-dir = \"x\"", "checkpoint-dir = \"x\"", "trace = \"x\"",
-        "data = \"x\"", "dataset = \"mnist\"", "model = \"tutorial\"", "init = \"x\"",
-        "resume = \"x\"", "config = \"x\"", "help = true", "nothing = 1"}) {
+       {"run = \"x\"", "new = true", "trace = \"x\"", "data = \"x\"", "dataset = \"mnist\"",
+        "model = \"tutorial\"", "init = \"x\"", "resume = \"x\"", "config = \"x\"", "help = true",
+        "nothing = 1"}) {
     put(network, layers + "[recipe]\n" + line + "\n");
     EXPECT_TRUE(mentions(refusal({"--model", network}), {"net.toml", "recipe", line.substr(0, 3)}))
         << line;
@@ -427,8 +434,8 @@ TEST_F(ConfigFile, OfANetworkSetsOnlyHowItTrains) {
 }
 
 TEST_F(ConfigFile, MayBeginWithAByteOrderMark) {
-  EXPECT_EQ(options_of("\xef\xbb\xbfsteps = 5\r\nseed = 3\r\n").text,
-            options_of("steps = 5\nseed = 3\n").text);
+  EXPECT_EQ(options_of("\xef\xbb\xbfsteps = 5\r\nseed = 3\r\n").text(),
+            options_of("steps = 5\nseed = 3\n").text());
   expect_refusal("seed = 3\n\xef\xbb\xbfsteps = 5\n", "^F:2: unknown option");
 }
 
@@ -487,7 +494,7 @@ TEST_F(ConfigFile, ThatCannotBeReadIsNamed) {
 TEST_F(ConfigFile, TakesTheOptimizersOptions) {
   const Options o = options_of("optimizer = \"adam\"\nbeta2 = 0.5\nepsilon = 1e-3");
   EXPECT_EQ(o.optimizer.own.at("beta2"), 0.5f);
-  EXPECT_EQ(options_of(o.text).text, o.text);
+  EXPECT_EQ(options_of(o.text()).text(), o.text());
   expect_refusal("beta2 = 0.5\nmomentum = 0.5", R"(^--momentum \(F:2\) .* sgd, lars, muon, )",
                  {"--optimizer=adam"});
 }
@@ -497,25 +504,24 @@ TEST_F(ConfigFile, TakesArraysForLists) {
   ASSERT_EQ(o.optimizer.groups.size(), 2u);
   EXPECT_EQ(o.optimizer.groups[0].decay, 1.0f);
   EXPECT_EQ(o.optimizer.groups[1].decay, 0.5f);
-  EXPECT_EQ(options_of(o.text).text, o.text);
+  EXPECT_EQ(options_of(o.text()).text(), o.text());
   EXPECT_EQ(options_of("group = []").optimizer.groups.size(), 0u);
   EXPECT_EQ(options_of("group = [\"a:lr=0\"]", {"--group=c:lr=2"}).optimizer.groups.size(), 1u)
       << "the command line wins";
 }
 
 TEST_F(ConfigFile, TheOptionsTextIsOne) {
-  const Options o =
-      parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü", "--lr=1e-7",
-             "--checkpoint-every", "1.5m", "--momentum", "0.1", "--nesterov", "--log-dir=a, [b]",
-             "--threads=3", "--checkpoint-dir=x #1 it's", "--trace='a"});
-  const Options again = options_of(o.text);
-  EXPECT_EQ(again.text, o.text);
+  const Options o = parse({"--seed=18446744073709551615", "--data", "a \"b\" \\c ü", "--lr=1e-7",
+                           "--checkpoint-every", "1.5m", "--momentum", "0.1", "--nesterov",
+                           "--init=a, [b]", "--threads=3", "--resume=x.h5 #1 it's", "--trace='a"});
+  const Options again = options_of(o.text());
+  EXPECT_EQ(again.text(), o.text());
   EXPECT_EQ(again.data.folder, o.data.folder);
-  EXPECT_EQ(again.reports.log_dir, o.reports.log_dir);
+  EXPECT_EQ(again.model.init, o.model.init);
   EXPECT_EQ(again.checkpoints.every.seconds, 90);
-  EXPECT_EQ(again.checkpoints.dir, "x #1 it's");
+  EXPECT_EQ(again.checkpoints.resume, "x.h5 #1 it's");
   EXPECT_EQ(again.reports.trace, "'a");
-  EXPECT_EQ(options_of("checkpoint-dir = runs/exp#3").checkpoints.dir, "runs/exp#3");
+  EXPECT_EQ(options_of("trace = runs/exp#3").reports.trace, "runs/exp#3");
 }
 
 }  // namespace

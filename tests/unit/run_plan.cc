@@ -1,46 +1,18 @@
-// The numbers of a run, and of one that resumes: taken over from its checkpoint, refused, noted.
+// The numbers of a run.
 #include "apps/step/run_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 
-#include "apps/run/progress.h"
-#include "apps/run/provenance.h"
-#include "apps/run/resumption.h"
+#include "apps/record/progress.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::int64_t kSamples = 12800;
-const char* const kData = "one.bin = crc32c 00000001\ntwo.bin = crc32c 00000002\n";
-
-/// A run that has done 10 steps of 120 samples in 12 shards.
-Resumption ten_steps() {
-  Resumption r;
-  r.file = "c/step-0000000010.h5";
-  r.metadata = {{10, 1200, 0, 7},
-                {{"global_batch", "120"},
-                 {"shards", "12"},
-                 {"threads", "3"},
-                 {"model", "tutorial"},
-                 {"dataset", "cifar10"},
-                 {"data", kData}}};
-  return r;
-}
-
-/// Options of a command line that could go on with ten_steps().
-Options on_cifar() {
-  Options options;
-  options.data.dataset = "cifar10";
-  options.data.folder = std::string("d");
-  options.model.name = "tutorial";
-  return options;
-}
-
 /// Which of how many ranks.
 struct RankOf {
   int rank = 0, ranks = 1;
@@ -297,208 +269,6 @@ TEST(RunPlan, ScalesTheRateWithTheGlobalBatchAndAsksForAWarmUp) {
   options.schedule.rate_batch = 1024;
   EXPECT_EQ(plan(options).rate.base, 0.125);
   EXPECT_TRUE(plan(options).notes.empty()) << "a smaller rate needs none";
-}
-
-TEST(Resumption, TakesOpenNumbersFromTheCheckpoint) {
-  std::vector<std::string> notes;
-  const RunShape shape = resumed_shape(on_cifar(), ten_steps(), 4, notes);
-  EXPECT_EQ(shape.seed, 7u);
-  EXPECT_EQ(shape.threads, 3);
-  EXPECT_EQ(shape.shards, 12);
-  EXPECT_EQ(shape.global_batch, 120);
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_TRUE(mentions(notes[0], {"batch 120"}));
-  const Position start = ten_steps().metadata.position;
-  EXPECT_EQ(plan_run(on_cifar(), shape, 1, 4, kSamples, start).first_shard, 3);
-}
-
-TEST(Resumption, KeepsOptionsThatTheUserSet) {
-  Options options = on_cifar();
-  options.device.threads = 5;
-  options.schedule.seed = 7;
-  options.schedule.shards = 4;
-  options.schedule.batch = 32;
-  options.schedule.seed_given = options.schedule.shards_given = options.schedule.batch_given = true;
-  std::vector<std::string> notes;
-  const RunShape shape = resumed_shape(options, ten_steps(), 4, notes);
-  EXPECT_EQ(shape.threads, 5);
-  EXPECT_EQ(shape.shards, 4);
-  EXPECT_EQ(shape.global_batch, 128);
-  EXPECT_TRUE(notes.empty()) << fmt::format("{}", fmt::join(notes, "\n"));
-}
-
-TEST(Resumption, NotesAnIdleAccumulate) {
-  Options options = on_cifar();
-  options.schedule.accumulate = 3;
-  std::vector<std::string> notes;
-  EXPECT_EQ(resumed_shape(options, ten_steps(), 2, notes).shards, 12);
-  ASSERT_EQ(notes.size(), 2u);
-  EXPECT_TRUE(mentions(notes[1], {"--accumulate 3"}));
-  notes.clear();
-  EXPECT_EQ(resumed_shape(options, ten_steps(), 4, notes).shards, 12);
-  EXPECT_EQ(notes.size(), 1u) << "3 on each of 4 ranks, as --accumulate says";
-}
-
-TEST(Provenance, OptionsMissingInTheCheckpointHadTheirDefaults) {
-  const Provenance before = {{"options", "lr=0.1\n"}};
-  Options options;
-  options.shaping = {{"lr", "0.5"}, {"mixup", "0"}, {"init", ""}};
-  const auto changed = [&](const char* text) {
-    options.text = text;
-    std::string names;
-    for (const Change& change : changes(before, before, options)) names += change.option + " ";
-    return names;
-  };
-  EXPECT_EQ(changed("lr=0.1\nmixup=0\n"), "");
-  EXPECT_EQ(changed("lr=0.1\nmixup=0.2\ninit=\"a.h5\"\n"), "--init --mixup ");
-  EXPECT_TRUE(changes({}, {}, options).empty()) << "a checkpoint without options";
-}
-
-TEST(Provenance, NamesTheOrderOfShards) {
-  const auto order = [](int ranks, int shards) {
-    Options options;
-    options.schedule.shards = shards;
-    options.schedule.global_batch = shards;
-    return order_of_shards(plan(options, {}, {0, ranks}));
-  };
-  EXPECT_EQ(order(1, 6), "canonical");
-  EXPECT_EQ(order(2, 6), "that of 2 ranks with 3 shards each");
-  EXPECT_EQ(order(3, 6), "canonical");
-  EXPECT_EQ(order(2, 8), "canonical");
-}
-
-/// The error of resumed_shape for ten_steps() after `change`.
-std::string refusal(const std::function<void(Options&, Resumption&)>& change, int ranks = 4) {
-  Options options = on_cifar();
-  Resumption resumption = ten_steps();
-  change(options, resumption);
-  std::vector<std::string> notes;
-  return error_of([&] { resumed_shape(options, resumption, ranks, notes); });
-}
-
-TEST(Resumption, RefusesAnotherRun) {
-  EXPECT_TRUE(mentions(refusal([](Options& o, Resumption&) { o.model.name = "resnet"; }),
-                       {"step-0000000010.h5", "--model tutorial"}));
-  EXPECT_TRUE(mentions(refusal([](Options& o, Resumption&) { o.schedule.seed_given = true; }),
-                       {"step-0000000010.h5", "--seed 7"}));
-  EXPECT_TRUE(mentions(refusal([](Options& o, Resumption&) {
-                         o.data.dataset = "synthetic";
-                         o.data.folder = "";
-                       }),
-                       {"--dataset cifar10", "--data DIR"}));
-  EXPECT_TRUE(mentions(refusal([](Options&, Resumption&) {}, 5), {"12 shards", "--shards 5"}));
-  EXPECT_EQ(refusal([](Options&, Resumption&) {}, 7).find("--shards"), std::string::npos)
-      << "7 does not divide the global batch of 120 either";
-  for (const char* text : {"global_batch", "shards", "threads"}) {
-    for (const char* value : {"", "0", "-3", "many", "4294967298"}) {
-      const auto change = [&](Options&, Resumption& r) { r.metadata.texts[text] = value; };
-      EXPECT_TRUE(mentions(refusal(change), {"c/step-0000000010.h5", text})) << value;
-    }
-  }
-}
-
-/// Data without samples.
-OpenedData data_of(std::string identity, std::vector<std::string> class_names = {}) {
-  OpenedData data;
-  data.identity = std::move(identity);
-  data.class_names = std::move(class_names);
-  return data;
-}
-
-TEST(Resumption, RefusesOtherDataByTheNameOfTheFile) {
-  require_same_data({}, ten_steps(), data_of(kData));
-  const std::string text = error_of([&] {
-    require_same_data({}, ten_steps(),
-                      data_of("one.bin = crc32c 00000001\ntwo.bin = crc32c 00000003\n"));
-  });
-  EXPECT_TRUE(mentions(text, {"content of two.bin", "--init c/step-0000000010.h5"}));
-  EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n"), "two.bin is missing");
-  EXPECT_EQ(first_other_file(kData, "one.bin = crc32c 00000001\n", /*only_now=*/true), "");
-  EXPECT_EQ(first_other_file(kData, std::string(kData) + "three.bin = crc32c 1\n"),
-            "three.bin is new");
-  // Packed images and other data have no such line.
-  const std::string folder = std::string(kData) + "training photos = crc32c 00000005\n",
-                    other = std::string(kData) + "training photos = crc32c 00000006\n",
-                    packed = std::string(kData) + "training packed photos = crc32c 7\n";
-  for (const std::string& one : {std::string(kData), folder, packed})
-    for (const std::string& now : {std::string(kData), folder, packed})
-      EXPECT_EQ(first_other_file(one, now), "");
-  EXPECT_EQ(first_other_file(folder, other), "the content of training photos differs");
-  const auto difference = [](const std::string& before, const std::string& now) {
-    return first_other_file("images = " + before + "\n", "images = " + now + "\n");
-  };
-  EXPECT_EQ(difference("9, crc32c of names and sizes 1", "8, crc32c of names and sizes 2"),
-            "images = 8, not 9");
-  EXPECT_EQ(difference("9, crc32c 1 and 2", "9, crc32c 1 and 3"), "the content of images differs");
-}
-
-TEST(Resumption, RefusesOtherClassesByTheirNames) {
-  Resumption before = ten_steps();
-  before.metadata.texts[kClassNames] = "cat\ndog\nfox";
-  before.metadata.texts["data"] = "training images = 90, crc32c 1 and 2\nclasses = cat, dog, fox\n";
-  const std::string renamed = "training images = 90, crc32c 1 and 3\nclasses = dog, fox, wolf\n";
-  const std::string text = error_of([&] {
-    require_same_data({}, before, data_of(renamed, {"dog", "fox", "wolf"}));
-  });
-  EXPECT_TRUE(mentions(text, {"new are wolf", "missing are cat"}));
-  EXPECT_EQ(text.find("crc32c"), std::string::npos) << text;
-}
-
-/// The changes from a checkpoint if the text `name` is now `value`.
-std::vector<Change> changes_of(const char* name, const char* value, const char* schedule) {
-  const Provenance before = {{"options", "lr=0.1\nema=0.9\nlog-every=1\n"},
-                             {"version", "0.1"},
-                             {"all_threads", "2"},
-                             {"arithmetic", "oneDNN 2.6.3 with AVX2"},
-                             {"sums", "canonical"},
-                             {"steps", "100"},
-                             {"statistics", "each shard"},
-                             {"shards", "2"},
-                             {"global_batch", "16"}};
-  Provenance now = before;
-  now[name] = value;
-  Options options;
-  options.text = now.at("options");
-  options.shaping = {{"lr", "0.1"}, {"ema", "0.9"}};
-  options.schedule.rate.schedule = schedule;
-  return changes(before, now, options);
-}
-
-TEST(Provenance, NotesEachChange) {
-  struct Case {
-    const char *name, *value, *schedule, *option, *was;
-  };
-  for (const auto& [name, value, schedule, option, was] :
-       {Case{"options", "lr=0.2\nema=0.9\nlog-every=5\n", "constant", "--lr", "0.1"},
-        {"global_batch", "32", "constant", "--global-batch (which is --batch times the ranks)",
-         "16"},
-        {"statistics", "the global batch", "constant", "--sync-bn", "each shard"},
-        {"steps", "200", "cosine", "--steps", "100"},
-        {"steps", "200", "linear", "--steps", "100"},
-        {"version", "0.2", "constant", "", "0.1"},
-        {"all_threads", "2, 1", "constant", "", "2"},
-        {"arithmetic", "oneDNN 2.6.3 with AVX-512", "constant", "", "with AVX2"},
-        {"shards", "4", "constant", "", "2"},
-        {"sums", "that of mpi on 2 ranks in buckets of 1 MiB", "constant", "", "canonical"}}) {
-    const std::vector<Change> changes = changes_of(name, value, schedule);
-    ASSERT_EQ(changes.size(), 1u) << name;
-    const std::string& note = changes.front().note;
-    EXPECT_EQ(changes.front().option, option);
-    EXPECT_TRUE(mentions(note, {was}));
-    EXPECT_EQ(note.find("no longer the same run") != std::string::npos, *option != '\0') << note;
-    // A complete run is refused with options that change more than the last bits.
-    const auto refuse = [&] {
-      require_same_run("step-0000000100.h5", changes, {}, /*complete=*/true);
-    };
-    if (*option == '\0') {
-      EXPECT_NO_THROW(refuse()) << name;
-    } else {
-      EXPECT_TRUE(mentions(error_of(refuse), {option})) << name;
-    }
-  }
-  EXPECT_TRUE(changes_of("steps", "200", "constant").empty())
-      << "this schedule does not depend on the end";
-  EXPECT_TRUE(changes_of("options", "lr=0.1\nema=0.9\nlog-every=5\n", "constant").empty());
 }
 
 }  // namespace

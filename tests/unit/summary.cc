@@ -1,6 +1,6 @@
 // The start-up summary: on the numbers of ranks that it names, the sum of all shards is bitwise
 // identical.
-#include "apps/run/summary.h"
+#include "apps/tell/summary.h"
 
 #include <gtest/gtest.h>
 

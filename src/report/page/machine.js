@@ -91,7 +91,7 @@ function machine() {
     ['order of sums', at(s, 'communication', 'order')],
     ['parameters', known(at(s, 'compute', 'parameters')) ? short(s.compute.parameters) : null],
     ['data', s.data], ['libraries', s.libraries], ['seed', s.seed ?? start.seed],
-    ['Lockstep', at(s, 'versions', 'lockstep') ?? start.version], ['run id', s.id ?? start.run]
+    ['Lockstep', s.version ?? start.version], ['run id', s.id ?? start.id]
   ];
   const places = (s.placement || []).map((text) => make('li', {}, text));
   const late = run.stragglers.map(

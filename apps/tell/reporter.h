@@ -7,35 +7,44 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/evaluation.h"
-#include "apps/run/metrics.h"
-#include "apps/run/progress.h"
-#include "apps/run/run_folders.h"
-#include "apps/run/run_options.h"
-#include "apps/run/run_record.h"
+#include "apps/options/run_options.h"
+#include "apps/record/progress.h"
+#include "apps/record/run_files.h"
+#include "apps/record/run_place.h"
 #include "apps/step/run_plan.h"
+#include "apps/tell/metrics.h"
 #include "net/parameters.h"
 #include "src/report/report.h"
 
 namespace lockstep {
 
+/// An evaluation of the run.
+struct Evaluated {
+  enum class Weights : std::uint8_t { present, best, last };
+
+  const EvaluationResult& result;
+  const Dataset& data;    ///< that it evaluated
+  std::int64_t done = 0;  ///< steps of the run
+  std::int64_t step = 0;  ///< of the weights
+  /// present: an evaluation during training. Otherwise that of the test set, after it.
+  Weights weights = Weights::present;
+};
+
 /// On ranks other than 0 every call does nothing. begin() throws Error if the files cannot be
 /// opened. Later a report that cannot be written (a full disk, a closed stdout) does not end the
 /// run: stderr gets a warning once, and again at the end if the files are incomplete. If another
-/// run has taken over the folders, nothing is written to them and the call throws Error on rank 0.
+/// run has taken over the folder, nothing is written to it and the call throws Error on rank 0.
 /// Owner: train(), which keeps the arguments alive. Thread: the computing one.
 class Reporter {
  public:
-  /// `folders`: null on ranks other than 0. `keep_waiting`: see Console.
-  Reporter(const Comm& comm, const Options& options, const RunPlan& plan, const RunFolders* folders,
+  /// `run`, `facts`, `place`: outlive this. `keep_waiting`: see Console.
+  Reporter(const RunParts& run, const RunFacts& facts, const RunPlace& place,
            const std::function<bool()>& keep_waiting);
 
   void line(const std::string& text);     ///< to stdout, not with --quiet
   void result(const std::string& text);   ///< to stdout, also with --quiet
   void warning(const std::string& text);  ///< to stdout; with --quiet to stderr
-  /// For summary.json, before begin().
-  void know(const RunFacts& facts) { record_files_.know(facts); }
-  /// Training begins: opens the files of --log-dir, and writes the line of kind "run" into
+  /// Training begins: opens the files of the run's folder, and writes the line of kind "run" into
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
   /// its step; logs of another run are moved aside with a line.
   void begin(const char* redone, const RunProgress& progress);
@@ -47,18 +56,18 @@ class Reporter {
                   const float* gradients);
   void sync();  ///< returns when the lines of metrics.jsonl have reached the disk
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
-  /// `kind`: "evaluation" or "test". `about`: the weights, for the line.
-  void evaluation(const char* kind, std::int64_t step, double epoch, const EvaluationResult& result,
-                  const std::string& about);
-  /// The classes of that evaluation, for evaluation.json of the run's folder.
-  void classes(const EvaluatedClasses& evaluated);
+  /// Line, JSON, scalars, and the classes for evaluation.json.
+  void evaluation(const Evaluated& evaluated);
+  void reached_target(std::int64_t step);   ///< line
+  void left_out(const std::string& fact);   ///< line: a damaged image
+  void ended(const RunProgress& progress);  ///< lines: why training ended before its last step
   /// The end of an epoch: line and JSON.
   void epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result);
   /// The end of training after `step`: its speed, its accuracy and its files.
   /// `seconds`: only of training. `skipped`: steps since the start without an update.
   void summary(std::int64_t step, double seconds, std::int64_t skipped,
                const RunProgress& progress);
-  /// The run was complete before this start: RunRecordFiles::complete().
+  /// The run was complete before this start: RunFiles::complete().
   void complete(std::int64_t step, const RunProgress& progress);
   /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training.
   /// "complete" also ends TensorBoard's session.
@@ -75,10 +84,11 @@ class Reporter {
   void log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars = true);
   void warn(const std::string& text) const;
 
+  const RunParts& run_;
   const Options& options_;
   const RunPlan& plan_;
-  const RunFolders* folders_;
-  int ranks_;
+  const RunFacts& facts_;
+  const RunPlace& place_;
   std::optional<Console> console_;  ///< on rank 0
   std::optional<JsonLines> json_;
   std::optional<EventFile> events_;
@@ -86,7 +96,7 @@ class Reporter {
   std::int64_t done_ = 0;
   double images_per_s_ = 0;  ///< of the last report
   StragglerLines stragglers_;
-  RunRecordFiles record_files_;
+  RunFiles run_files_;
   RunRecord record_;  ///< its last evaluation is of this start
   std::string lost_;  ///< why a report could not be written, the first time
   bool lost_lines_ = false;

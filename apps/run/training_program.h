@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "net/model.h"
 
 namespace lockstep {
@@ -35,8 +35,8 @@ struct Program {
 /// --version, --list): `text_to_print` then holds what rank 0 should print. Throws Error
 /// (kExitUsage) with the nearest option's name, the file and line of a config file, or the range
 /// of the value.
-std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& program,
-                                       std::string& text_to_print);
+std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
+                                             std::string& text_to_print);
 
 /// main() of a training program, from the command line to the exit code.
 int run_training_program(int argc, char** argv, const Program& program);

@@ -2,18 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/step/step_options.h"
+#include "net/model.h"
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
 
 namespace lockstep {
-
-class FolderLock;
 
 /// When to write a checkpoint: every `steps` steps or every `seconds` seconds, whichever is set;
 /// neither: only at the end.
@@ -44,14 +41,12 @@ struct CheckpointInterval {
 };
 
 struct CheckpointOptions {
-  std::string dir;  ///< empty: no checkpoints
   CheckpointInterval every{0, 600};
   int keep = 3;
   std::string resume = "auto";  ///< auto, never, or a file
 
   void declare(OptionRows& rows) {
     rows.group("Checkpoints");
-    rows.text("--checkpoint-dir", dir, "DIR", "Folder for checkpoints, step-NNNNNNNNNN.h5 [none]");
     rows.add(
             "--checkpoint-every", OptionRow::Type::word,
             [this](const std::string& text) { every = CheckpointInterval::from(text); },
@@ -63,7 +58,7 @@ struct CheckpointOptions {
                 "Number of newest checkpoints to keep; 0: all");
     rows.text("--resume", resume, "HOW",
               "Checkpoint to continue from: auto, never or a file\n"
-              "auto is the newest good checkpoint in --checkpoint-dir, if there is one.",
+              "auto is the newest good checkpoint of the run, if there is one.",
               check_resume)
         .suggests({"auto", "never"})
         .common();
@@ -79,8 +74,7 @@ struct CheckpointOptions {
 
 /// Evaluations and reports.
 struct ReportOptions {
-  std::string log_dir;  ///< empty: no logs
-  std::string trace;    ///< a file; empty: none
+  std::string trace;  ///< a file; empty: none
   std::int64_t log_every = 10, summary_every = 100, eval_every = 1000, verify_every = 1000;
   bool test_views = false;    ///< evaluate on six views of each image (apps/run/test_views.h)
   double target = 0;          ///< accuracy in per cent at which the run ends; 0: none
@@ -95,8 +89,6 @@ struct ReportOptions {
 
   void declare(OptionRows& rows) {
     rows.group("Reports");
-    rows.text("--log-dir", log_dir, "DIR",
-              "Folder for metrics.jsonl and TensorBoard's event file [none]");
     rows.text(
         "--trace", trace, "FILE",
         "Timeline of all ranks, for Chrome or ui.perfetto.dev [none]\n"
@@ -136,15 +128,12 @@ struct ReportOptions {
   }
 };
 
-/// The folder that keeps a run: config.toml, summary.json, logs, and checkpoints/.
+/// The folder of a run (apps/record/run_place.h): config.toml, summary.json, logs, and
+/// checkpoints/.
 struct RunFolderOptions {
   std::string name;    ///< --run; empty: a name of program, model and number
   bool fresh = false;  ///< --new: never a folder that exists
   bool none = false;   ///< --no-run
-  /// After RunFolder (apps/options/run_folder.h): "runs/NAME"; empty: there is none.
-  std::string folder;
-  /// On rank 0, the claim to `folder` if choosing it made one; null: RunFolders makes it.
-  std::shared_ptr<FolderLock> claim;
 
   void declare(OptionRows& rows) {
     const auto never = [] { return false; };  // config.toml describes a run, not its folder
@@ -166,17 +155,25 @@ struct RunFolderOptions {
 
 /// --find-lr: a learning-rate range test instead of a run (apps/run/find_lr.h).
 struct RangeTestOptions {
+  static constexpr double kLowest = 1e-6, kHighest = 10;  ///< learning rates
+
   std::int64_t steps = 0;  ///< 0: a run
   std::string file;        ///< for the points; empty: none
 };
 
+/// An option of a run. The texts are those of config.toml; empty: there is none.
+struct OptionValue {
+  std::string name;  ///< without dashes
+  std::string value, by_default;
+  bool shapes = false;   ///< with another value the weights are those of another run
+  bool changed = false;  ///< somebody set it, and not to its default
+};
+
+/// What the command line, the config file and the recipes say. Nothing changes it after that.
 struct Options : StepOptions {
-  std::string program;  ///< "train_cifar"
-  std::string command;  ///< as a shell reads it
-  /// With config.toml of the run's folder, which they need: empty without one.
-  std::string resume_command, repeat_command;
-  /// Names without dashes of options that differ from their default.
-  std::vector<std::string> changed;
+  std::string program;             ///< "train_cifar"
+  std::vector<std::string> words;  ///< of the command line, as a shell reads them
+  ModelEntry entry;                ///< of --model
   RunFolderOptions run;
   ReportOptions reports;
   CheckpointOptions checkpoints;
@@ -186,18 +183,15 @@ struct Options : StepOptions {
   bool list = false;
   bool summary = false;
 
-  std::string text;  ///< all of the above as lines "name=value", which --config reads back
-  /// The options that shape the weights, and the default of each as it stands in `text`.
-  std::map<std::string, std::string> shaping;
-  std::vector<std::string> notes;  ///< options that do nothing in this run, one line each
+  std::vector<OptionValue> values;  ///< of a run, in the order of the help
+  std::vector<std::string> notes;   ///< options that do nothing in this run, one line each
 
-  /// Whether the run gets a folder of its own.
-  bool keeps_run() const {
-    return !run.none && (!run.name.empty() || (checkpoints.dir.empty() && reports.log_dir.empty()));
-  }
-  /// The end of an advice to begin another run.
-  std::string elsewhere() const {
-    return run.folder.empty() ? "another --checkpoint-dir" : "--new";
+  /// The values as lines "name=value", which --config reads.
+  std::string text() const {
+    std::string lines;
+    for (const OptionValue& option : values)
+      if (!option.value.empty()) lines += fmt::format("{}={}\n", option.name, option.value);
+    return lines;
   }
 };
 

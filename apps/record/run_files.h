@@ -1,5 +1,5 @@
 // The files of a run's folder that describe it: config.toml, network.toml, summary.json,
-// evaluation.json and report.html.
+// evaluation.json and report.html. They are views of the run's facts and of its progress.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "apps/run/evaluation.h"
-#include "apps/run/progress.h"
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
+#include "apps/record/evaluation_result.h"
+#include "apps/record/progress.h"
+#include "apps/record/run_facts.h"
 #include "apps/step/run_plan.h"
 
 namespace lockstep {
@@ -31,20 +32,6 @@ struct RunRecord {
   double train_seconds = 0;  ///< of training since this start
 };
 
-/// The part of summary.json that is known when training begins.
-struct RunFacts {
-  std::vector<std::pair<std::string, std::size_t>> memory = {};  ///< bytes on rank 0, by part
-  std::string device = {}, libraries = {}, data = {};
-  /// As the start-up summary describes them.
-  std::string reducer = {}, progress = {}, order = {};
-  std::vector<std::int64_t> buckets = {};  ///< bytes of each
-  std::int64_t parameters = 0, hosts = 0;
-  double gflop = 0;                      ///< of a rank's part of a step
-  std::vector<std::string> places = {};  ///< placement_lines(), at most kMostPlaces
-
-  static constexpr std::size_t kMostPlaces = 256;  ///< a file of 4096 lines helps no reader
-};
-
 /// An evaluation for evaluation.json.
 struct EvaluatedClasses {
   const EvaluationResult& result;
@@ -56,22 +43,21 @@ struct EvaluatedClasses {
 };
 
 /// All files belong to rank 0. A kill leaves the old or the new file, never a part of one.
-class RunRecordFiles {
+class RunFiles {
  public:
-  /// `options`, `plan`: outlive this. Does nothing if the run has no folder.
-  RunRecordFiles(const Options& options, const RunPlan& plan, int ranks)
-      : options_(options), plan_(plan), ranks_(ranks) {}
+  /// `folder`: of the run; empty: no call does anything. `facts`, `plan`: outlive this.
+  RunFiles(const std::string& folder, const RunFacts& facts, const RunPlan& plan)
+      : folder_(folder), facts_(facts), plan_(plan) {}
 
-  /// Writes network.toml, if the network is the user's own, and config.toml. The plan's steps,
-  /// batch and shards are comments if the user left them open. Times of earlier starts come from
-  /// the summary.json of the same run. Throws Error.
-  void begin();
-  void know(const RunFacts& facts) { facts_ = facts; }  ///< before write()
+  /// Writes network.toml, if the network is the user's own, and config.toml with `options`. The
+  /// plan's steps, batch and shards are comments if the user left them open. Times of earlier
+  /// starts come from the summary.json of the same run. Throws Error.
+  void begin(const Options& options);
   /// Replaces summary.json; nothing before begin(). Throws Error.
   void write(const RunRecord& record) const;
   /// For a run that was complete before this start. If an earlier start was killed before its last
   /// summary.json, or could not write it, replaces its status, and report.html. Throws Error.
-  void complete(const RunRecord& record);
+  void complete(const RunRecord& record, const Options& options);
   /// Replaces evaluation.json: counts by class, and the worst mistakes as pictures. Throws Error.
   void write(const EvaluatedClasses& evaluated) const;
   /// Replaces report.html by the page of all these files. `may_skip`: leaves it as it is if pages
@@ -79,29 +65,25 @@ class RunRecordFiles {
   void write_report(bool may_skip);
 
  private:
-  const Options& options_;
+  const std::filesystem::path folder_;
+  const RunFacts& facts_;
   const RunPlan& plan_;
-  int ranks_;
-  double start_ = 0;           ///< time of begin()
-  double seconds_before_ = 0;  ///< of earlier starts
-  std::string began_;          ///< local time of the run's first start
-  RunFacts facts_;
+  double start_ = 0;                         ///< time of begin()
+  double seconds_before_ = 0;                ///< of earlier starts
+  std::string began_;                        ///< local time of the run's first start
   double page_time_ = 0, page_seconds_ = 0;  ///< end of the last write_report(), and its duration
 };
 
-/// The batch and the shards of a run.
-struct RecordedShape {
-  std::int64_t global_batch = 0, shards = 0;
-};
-/// Those in the summary.json of `folder`; nothing: the run was killed before it wrote one.
-std::optional<RecordedShape> recorded_shape(const std::filesystem::path& folder);
+/// The facts in the summary.json of `folder`; nothing: the run was killed before it wrote one, or
+/// the file is damaged.
+std::optional<RunFacts> stored_facts(const std::filesystem::path& folder);
 
 /// Writes why a run failed. All ranks construct one when training begins, because the rank that
 /// ends the run is the one that writes.
 class FailureRecord {
  public:
-  /// `run`: the id of the run. Does nothing if the run has no folder.
-  FailureRecord(const Options& options, std::string run);
+  /// `folder`: of the run; empty: write() does nothing. `program`, `run`: its name and id.
+  FailureRecord(const std::string& folder, std::string program, std::string run);
   /// Replaces the status "running" in summary.json by "failed", and adds "reason": the first line
   /// of `error`, without the name of the program. Replaces report.html too. Changes nothing if
   /// another process has the folder, or if this host does not see it. Any thread; throws nothing.
@@ -109,7 +91,7 @@ class FailureRecord {
 
  private:
   std::filesystem::path folder_;
-  std::string log_dir_, program_, run_;
+  std::string program_, run_;
   std::string holder_;  ///< of the folder, when training began
 };
 

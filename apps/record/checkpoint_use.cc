@@ -1,10 +1,11 @@
-#include "apps/run/evaluated_checkpoint.h"
+#include "apps/record/checkpoint_use.h"
 
 #include <utility>
 
-#include "apps/run/broadcast.h"
-#include "apps/run/progress.h"
-#include "apps/run/provenance.h"
+#include "apps/record/broadcast.h"
+#include "apps/record/data_facts.h"
+#include "apps/record/progress.h"
+#include "apps/record/run_facts.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -34,18 +35,16 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
 }
 
 /// The facts about its images, some of which are options of its run.
-DataOfCheckpoint images_of(const CheckpointMetadata& metadata) {
-  DataOfCheckpoint images{.class_names = lines_of(text_of(metadata, kClassNames)),
-                          .normalisation = text_of(metadata, kNormalisation),
-                          .format = text_of(metadata, kFormat),
-                          .identity = text_of(metadata, "data")};
-  for (const auto& [name, value] : named_values(text_of(metadata, "options"))) {
-    if (name == "validation") images.validation = std::strtod(value.c_str(), nullptr);
-    if (name == "data" && value.size() > 2) images.folder = value.substr(1, value.size() - 2);
-    if (name == "skip-damaged") images.skip_damaged = value == "true";
-    if (name == "check-images" && value.find("decode") != value.npos) images.check = "decode";
-  }
-  return images;
+DataOfCheckpoint images_of(const RunFacts& facts) {
+  const RunFacts::Json validation = facts.option("validation"), folder = facts.option("data");
+  return {.class_names = facts.texts("class_names"),
+          .normalisation = facts.object_text("normalisation"),
+          .format = facts.object_text("sample_format"),
+          .identity = facts.text("files"),
+          .folder = folder.is_string() ? folder.get<std::string>() : "",
+          .validation = validation.is_number() ? validation.get<double>() : 0,
+          .check = facts.option("check-images") == "decode" ? "decode" : "headers",
+          .skip_damaged = facts.option("skip-damaged") == true};
 }
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -61,22 +60,25 @@ std::string weights_of(const Checkpoint& checkpoint, const std::string& weights)
 EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& weights) {
   const CheckpointMetadata& metadata = checkpoint.metadata();
   const std::string file = checkpoint.file().string();
-  const auto text = [&](const char* name) {
-    require(metadata.texts.contains(name),
+  const RunFacts facts = RunFacts::of(file, metadata);
+  for (const char* name :
+       {"dataset", "model", "precision", "files", "class_names", "sample_format"}) {
+    require(facts.has(name),
             "{} does not name its {}: no training program wrote it. Use another file.", file, name);
-    return text_of(metadata, name);
-  };
-  for (const char* name : {"data", kClassNames, kFormat}) text(name);
-  if (is_normalised(format_from(text(kFormat)))) text(kNormalisation);
-  return {.file = file,
-          .dataset = text("dataset"),
-          .model = text("model"),
-          .precision = text("precision"),
-          .weights = weights_of(checkpoint, weights),
-          .network = text_of(metadata, kNetwork),
-          .images = images_of(metadata),
-          .step = metadata.position.step,
-          .seed = metadata.position.seed};
+  }
+  EvaluatedCheckpoint result{.file = file,
+                             .dataset = facts.text("dataset"),
+                             .model = facts.text("model"),
+                             .precision = facts.text("precision"),
+                             .weights = weights_of(checkpoint, weights),
+                             .network = facts.text("network"),
+                             .images = images_of(facts),
+                             .step = metadata.position.step,
+                             .seed = metadata.position.seed};
+  require(!is_normalised(format_from(result.images.format)) || facts.has("normalisation"),
+          "{} does not name its normalisation: no training program wrote it. Use another file.",
+          file);
+  return result;
 }
 
 }  // namespace

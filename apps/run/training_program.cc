@@ -1,15 +1,12 @@
-#include "apps/options/training_program.h"
+#include "apps/run/training_program.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 #include <filesystem>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/options/run_folder.h"
-#include "apps/run/provenance.h"
-#include "apps/run/resumption.h"
+#include "apps/record/run_facts.h"
+#include "apps/record/run_place.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/description/network_file.h"
@@ -60,7 +57,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
   rows.optional_number("--find-lr", o.find_lr.steps, Bounds::at_least(20, 1000000),
                        "Steps of a learning-rate range test, such as 100\n"
                        "The rate rises from 1e-6 to 10. A table shows the loss, and a suggestion "
-                       "follows. The points are in runs/find-lr, or in --log-dir.")
+                       "follows. The points are in runs/find-lr.")
       .only_if([] { return false; });
   rows.flag("--list", o.list,
             "Names of models, data sets, optimizers, schedules, reducers and more")
@@ -75,21 +72,20 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
 fs::path checkpoint_of(const Options& o) {
   const std::string& how = o.checkpoints.resume;
   if (how != "auto" && how != "never") return how;
-  fs::path folder = o.checkpoints.dir;
-  if (folder.empty() && !o.run.name.empty()) folder = named_folder(o.run.name) / "checkpoints";
-  if (folder.empty() || how == "never") return {};
-  const std::vector<fs::path> all = list_checkpoints(folder);
+  if (o.run.name.empty() || how == "never") return {};
+  const std::vector<fs::path> all = list_checkpoints(named_folder(o.run.name) / "checkpoints");
   return all.empty() ? fs::path() : all.front();
 }
 
 /// Sets name and text of the network from the file --model. If the file is gone, the text comes
-/// from the run that --run, --checkpoint-dir or --resume continues, with a note. Throws the usage
+/// from the run that --run or --resume continues, with a note. Throws the usage
 /// Error if there is none.
 void read_network(Options& o) {
   const fs::path file = o.model.given;
   o.model.name = one_line(file.stem().string());
   const fs::path checkpoint = is_gone(file) ? checkpoint_of(o) : fs::path();
-  if (!checkpoint.empty()) o.model.network = text_of(read_metadata(checkpoint), kNetwork);
+  if (!checkpoint.empty())
+    o.model.network = RunFacts::of(checkpoint, read_metadata(checkpoint)).text("network");
   if (o.model.network.empty()) {
     o.model.network = read_network_file(file);
   } else {
@@ -99,7 +95,7 @@ void read_network(Options& o) {
 }
 
 /// Chooses the data set and the model if the user names none. Returns the model.
-ModelEntry choose_model(Options& o, const Program& program) {
+const ModelEntry& choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
     const DatasetEntry* generated = stand_in(program.dataset);
     o.data.dataset = o.data.folder.empty() && generated ? generated->name : program.dataset;
@@ -114,7 +110,7 @@ ModelEntry choose_model(Options& o, const Program& program) {
   o.schedule.default_steps = data.steps;
   o.model.name = given;
   if (is_network_file(given)) read_network(o);
-  const ModelEntry model = model_of(o.model);
+  const ModelEntry& model = o.entry = model_called(o.model.name, o.model.network, given);
   if (program.resizes && data.resizes && o.data.images.size == 0)
     o.data.images.size = static_cast<int>(model.sample[1]);
   if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&
@@ -183,17 +179,12 @@ void settle_range_test(Options& o) {
   const std::string name =
       o.run.name.empty() ? o.program + "-" + o.model.name
                          : std::filesystem::path(o.run.name).lexically_normal().filename().string();
-  if (!o.reports.log_dir.empty())
-    o.find_lr.file = o.reports.log_dir + "/find-lr.json";
-  else if (!o.run.none)
-    o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
+  if (!o.run.none) o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
   o.schedule.steps = o.find_lr.steps;
   o.schedule.epochs = 0;
   o.run.name.clear();
   o.run.fresh = false;
   o.run.none = true;
-  o.checkpoints.dir.clear();
-  o.reports.log_dir.clear();
   o.reports.trace.clear();
 }
 
@@ -207,10 +198,6 @@ void check_together(const Options& o, OptionRows& rows) {
   const ScheduleOptions& s = o.schedule;
   exclude(s.steps > 0 && s.epochs > 0, "--steps", "--epochs", "length of the run");
   exclude(s.batch > 0 && s.global_batch > 0, "--batch", "--global-batch", "batch");
-  if (o.run.fresh && !o.keeps_run()) {
-    fail_usage("{} and {}: the run has no folder of its own. Pass --run too, or omit --new.",
-               where("--new"), where(o.checkpoints.dir.empty() ? "--log-dir" : "--checkpoint-dir"));
-  }
   exclude(s.accumulate > 1 && s.shards > 0, "--accumulate", "--shards", "number of shards");
   if (const LossScaling scaling = o.loss_scaling(); scaling.scale > scaling.highest) {
     fail_usage("{} {} is too large for {}. Pass at most {:g}.", where("--loss-scale"),
@@ -254,42 +241,27 @@ std::vector<std::string> idle_options(const Options& o, OptionRows& rows) {
         "--trivial-augment"});
   note(find(datasets(), o.data.dataset).resizes, "--dataset folder",
        {"--check-images", "--skip-damaged"});
-  const bool kept = o.keeps_run();
-  note(kept || !o.reports.log_dir.empty() || o.reports.summary_every == 0, "--log-dir",
-       {"--summary-every"});
-  note(kept || !o.checkpoints.dir.empty(), "--checkpoint-dir", {"--checkpoint-every", "--keep"});
-  if (!kept && o.checkpoints.dir.empty() && o.checkpoints.resume == "never")
-    notes.push_back("--resume never does nothing without --checkpoint-dir");
+  const auto idle = [&](bool used, const char* name) {
+    const OptionRow& row = rows.at(name);
+    if (!used && row.show() != row.by_default)
+      notes.push_back(fmt::format("{} does nothing with --no-run", name));
+  };
+  idle(!o.run.none || o.reports.summary_every == 0, "--summary-every");
+  idle(!o.run.none, "--checkpoint-every");
+  idle(!o.run.none, "--keep");
+  idle(!o.run.none || o.checkpoints.resume != "never", "--resume");
   return notes;
-}
-
-/// `text` as a word that a shell reads.
-std::string shell_word(const std::string& text) {
-  std::string word = one_line(text);
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
-  });
-  for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
-    word.replace(at, 1, "'\\''");
-  return plain ? word : "'" + word + "'";
-}
-
-/// The first `count` words of the command line as a shell reads it.
-std::string command_of(int ranks, int count, char** argv) {
-  std::string command = ranks > 1 ? fmt::format("mpirun -np {}", ranks) : "";
-  for (int i = 0; i < count; ++i)
-    command += fmt::format("{}{}", command.empty() ? "" : " ", shell_word(argv[i]));
-  return command;
 }
 
 }  // namespace
 
-std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& program,
-                                       std::string& text_to_print) {
+std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
+                                             std::string& text_to_print) {
   if (program.begin) program.begin();
   auto options = std::make_unique<Options>();
   Options& o = *options;
   o.program = program.name;
+  for (int i = 0; i < argc; ++i) o.words.push_back(shell_word(argv[i]));
   OptionRows rows;
   std::string config;
   declare(rows, o, program, config);
@@ -310,7 +282,7 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   o.schedule.steps_given = rows.at("--steps").given() || o.find_lr.steps > 0;
   o.schedule.shards_given = rows.at("--shards").given();
   follow_recipe(rows, program.recipe, program.name);
-  const ModelEntry model = choose_model(o, program);
+  const ModelEntry& model = choose_model(o, program);
   follow_recipe(rows, model.recipe, o.model.given);
   settle_folder(o.run, rows);
   check_together(o, rows);
@@ -319,23 +291,17 @@ std::unique_ptr<Options> parse_options(int argc, char** argv, const Program& pro
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
   if (rows.at("--lr").source == OptionRow::Source::initial)
     o.schedule.rate.base = find(optimizers(), o.optimizer.name).rate;
-  o.text = config_text(rows);
-  o.shaping = shaping_options(rows);
+  o.values = option_values(rows);
   if (o.find_lr.steps == 0) {
     const std::vector<std::string> idle = idle_options(o, rows);
     o.notes.insert(o.notes.end(), idle.begin(), idle.end());
-  }
-  for (const OptionRow& row : rows.all()) {
-    if (row.name.starts_with("--") && row.source != OptionRow::Source::initial &&
-        row.show() != row.by_default)
-      o.changed.push_back(row.name.substr(2));
   }
   return options;
 }
 
 int run_training_program(int argc, char** argv, const Program& program) {
   const Signals signals;
-  std::unique_ptr<Options> options;
+  std::unique_ptr<const Options> options;
   const auto parse = [&](std::string& answer) {
     options = parse_options(argc, argv, program, answer);
     return options != nullptr;
@@ -343,16 +309,8 @@ int run_training_program(int argc, char** argv, const Program& program) {
   return run_or_print_help(argc, argv, program.name.c_str(), parse, [&](World& world) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
-    expect_same(world.comm(), "options", options->text);
+    expect_same(world.comm(), "options", options->text());
     expect_same(world.comm(), "networks", options->model.network);
-    options->command = command_of(world.comm().size(), argc, argv);
-    const RunFolder folder(world.comm(), *options);
-    if (const std::string& run = options->run.folder; !run.empty()) {
-      options->resume_command =
-          fmt::format("{} --config {} --run {}", command_of(world.comm().size(), 1, argv),
-                      shell_word(run + "/config.toml"), shell_word(run));
-      options->repeat_command = options->resume_command + " --new";
-    }
     return train(world, *options, [&] { return signals.stop_requested(); });
   });
 }

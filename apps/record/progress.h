@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "apps/run/run_options.h"
+#include "apps/options/run_options.h"
 #include "src/base/check.h"
 
 namespace lockstep {

@@ -1,5 +1,9 @@
-#include "apps/run/reporter.h"
+#include "apps/tell/reporter.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +11,7 @@
 #include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
+#include "src/base/process.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -14,22 +19,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Lines "name=value" as an object; most values of TOML are JSON too.
-ordered_json to_json(const std::string& options) {
-  ordered_json object = ordered_json::object();
-  for (const auto& [name, value] : named_values(options)) {
-    const ordered_json parsed = ordered_json::parse(value, nullptr, /*allow_exceptions=*/false);
-    object[name] = parsed.is_discarded() ? ordered_json(value) : parsed;
-  }
-  return object;
-}
-
-/// The same for TensorBoard. Lists are text.
+/// The options of the run for TensorBoard. Lists are text.
 std::vector<std::pair<std::string, EventFile::OptionValue>> session_options(
-    const std::string& options) {
+    const ordered_json& options) {
   std::vector<std::pair<std::string, EventFile::OptionValue>> result;
-  const ordered_json object = to_json(options);
-  for (const auto& [name, value] : object.items()) {
+  for (const auto& [name, value] : options.items()) {
     if (value.is_boolean())
       result.emplace_back(name, value.get<bool>());
     else if (value.is_number())
@@ -40,16 +34,27 @@ std::vector<std::pair<std::string, EventFile::OptionValue>> session_options(
   return result;
 }
 
+/// "352.1 s after mpirun began": since the launcher of this rank began, or the program without one.
+std::string time_of_run() {
+  constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
+                                                       "orted",  "prted",   "slurmstepd"};
+  const std::string parent = program_of(getppid());
+  const bool launched = std::find(kLaunchers.begin(), kLaunchers.end(), parent) != kLaunchers.end();
+  return fmt::format("{:.1f} s after {} began", age_of(launched ? getppid() : getpid()),
+                     launched ? parent : "the program");
+}
+
 }  // namespace
 
-Reporter::Reporter(const Comm& comm, const Options& options, const RunPlan& plan,
-                   const RunFolders* folders, const std::function<bool()>& keep_waiting)
-    : options_(options),
-      plan_(plan),
-      folders_(folders),
-      ranks_(comm.size()),
-      record_files_(options, plan, comm.size()) {
-  if (comm.rank() == 0) console_.emplace(stdout, keep_waiting);
+Reporter::Reporter(const RunParts& run, const RunFacts& facts, const RunPlace& place,
+                   const std::function<bool()>& keep_waiting)
+    : run_(run),
+      options_(run.options),
+      plan_(run.plan),
+      facts_(facts),
+      place_(place),
+      run_files_(place.folder(), facts, run.plan) {
+  if (run.comm.rank() == 0) console_.emplace(stdout, keep_waiting);
 }
 
 /// "step 480/1000", with the time in front if the lines go to a file.
@@ -91,7 +96,7 @@ void Reporter::attempt(const std::function<void()>& write, bool& failed) {
 
 void Reporter::files(const std::function<void()>& write) {
   if (!json_) return;
-  if (folders_) folders_->require_still_held();
+  place_.require_still_held();
   bool ignored = false;  // the files keep the lines for a later attempt
   attempt(write, ignored);
 }
@@ -120,13 +125,14 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   begin_ = now_seconds();
   done_ = plan_.start.step;
   if (!console_) return;
-  if (folders_) folders_->require_held();
-  record_files_.begin();
+  place_.require_held();
+  run_files_.begin(options_);
   record("running", done_, 0, progress);
-  if (options_.reports.log_dir.empty()) return;
-  const std::filesystem::path directory = options_.reports.log_dir;
+  if (place_.folder().empty()) return;
+  const std::filesystem::path directory = place_.folder();
   const LoggedRun logged = logged_run(directory);
-  const bool same_run = plan_.start.step > 0 && (logged.run.empty() || logged.run == plan_.run);
+  const bool same_run =
+      plan_.start.step > 0 && (logged.run.empty() || logged.run == facts_.text("id"));
   if (!same_run && logged.begun) {
     line(fmt::format("{:<12} of an earlier run are now in {}", "logs",
                      set_logs_aside(directory).string()));
@@ -135,17 +141,16 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
   files([&] { json_->write("run", run_line()); });
-  files([&] { events_->begin_session(session_options(options_.text)); });
+  files([&] { events_->begin_session(session_options(facts_.value("options"))); });
   files([&] { events_->flush(); });
 }
 
 std::string Reporter::run_line() const {
-  const ordered_json run = {
-      {"run", plan_.run},       {"parent", plan_.parent},   {"step", plan_.start.step},
-      {"steps", plan_.steps},   {"version", build_name()},  {"host", host_name()},
-      {"ranks", ranks_},        {"threads", plan_.threads}, {"global_batch", plan_.global_batch},
-      {"shards", plan_.shards}, {"seed", plan_.seed},       {"options", to_json(options_.text)}};
-  return run.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  ordered_json line{{"step", plan_.start.step}};
+  for (const char* name : {"id", "parent", "steps", "version", "host", "ranks", "threads",
+                           "global_batch", "shards", "seed", "options"})
+    line[name] = facts_.value(name);
+  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 void Reporter::step(const StepReport& report) {
@@ -204,26 +209,59 @@ void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
   if (console_) line(step_text(step) + " saved " + file.string());
 }
 
-void Reporter::evaluation(const char* kind, std::int64_t step, double epoch,
-                          const EvaluationResult& result, const std::string& about) {
+void Reporter::evaluation(const Evaluated& e) {
+  using Weights = Evaluated::Weights;
   if (!console_) return;
-  if (std::string_view(kind) == "evaluation") {
-    record_.last = {step, result.score.top1_share()};
-    record_.last_loss = result.score.loss();
+  const bool test = e.weights != Weights::present, validation = run_.data.validation != nullptr,
+             averaged = run_.step.state().average != nullptr;
+  if (!test) {
+    record_.last = {e.step, e.result.score.top1_share()};
+    record_.last_loss = e.result.score.loss();
   }
-  const Metrics metrics = metrics_of(result.score, epoch, result.classes());
+  const char *kind = test ? "test" : "evaluation",
+             *which = e.weights == Weights::best ? "best" : "last";
+  const Metrics metrics = metrics_of(e.result.score, plan_.epoch_at(e.done), e.result.classes());
   std::vector<std::string> parts = texts_of(metrics);
-  parts.front() = fmt::format("{} {}: {}", step_text(step), kind, parts.front());
-  parts.push_back(about);
+  parts.front() = fmt::format("{} {}: {}", step_text(e.done), kind, parts.front());
+  parts.push_back(test ? fmt::format("{} weights of step {}", which, e.step)
+                       : fmt::format("{}{}", averaged ? "moving average" : "weights",
+                                     validation ? ", validation set" : ""));
   line(parts);
-  log(kind, step, metrics);
+  log(kind, e.done, metrics);
+  place_.require_still_held();
+  bool ignored = false;  // the next one replaces it
+  attempt(
+      [&] {
+        run_files_.write({.result = e.result,
+                          .data = e.data,
+                          .classes = run_.data.class_names,
+                          .set = validation && !test ? "validation set" : "test set",
+                          .about = test       ? fmt::format("{} weights", which)
+                                   : averaged ? "averaged weights"
+                                              : "weights",
+                          .step = e.step});
+      },
+      ignored);
 }
 
-void Reporter::classes(const EvaluatedClasses& evaluated) {
-  if (!console_) return;
-  if (folders_) folders_->require_still_held();
-  bool ignored = false;  // the next one replaces it
-  attempt([&] { record_files_.write(evaluated); }, ignored);
+void Reporter::reached_target(std::int64_t step) {
+  line(fmt::format("{:<12} accuracy {:g} % is reached after step {}, {}", "target",
+                   options_.reports.target, step, time_of_run()));
+}
+
+void Reporter::left_out(const std::string& fact) {
+  line(fmt::format("{:<12} {}. It is left out.", "note", fact));
+}
+
+void Reporter::ended(const RunProgress& progress) {
+  const ReportOptions& o = options_.reports;
+  if (progress.gave_up(o)) {
+    line(fmt::format("{:<12} {}: the run ends", "patience",
+                     progress.best.known() ? "no better evaluation after " + progress.best.shown()
+                                           : "the loss of each evaluation is NaN"));
+  }
+  if (o.target > 0 && !progress.reached(o))
+    line(fmt::format("{:<12} accuracy {:g} % was not reached", "target", o.target));
 }
 
 void Reporter::epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result) {
@@ -238,7 +276,7 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   if (!console_) return;
   clear();
   bool lost_files = false;
-  if (folders_) folders_->require_still_held();
+  place_.require_still_held();
   if (json_) {
     attempt([&] { json_->flush(); }, lost_files);
     attempt([&] { events_->flush(); }, lost_files);
@@ -257,24 +295,22 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   if (skipped > 0)
     trained.push_back(counted(skipped, "step") + " skipped because gradients overflowed");
   line(text("trained", trained));
-  std::vector<std::string> accuracy, written;
+  std::vector<std::string> accuracy;
   if (record_.last.known()) accuracy.push_back("top-1 " + record_.last.shown());
   if (progress.best.known()) accuracy.push_back("best " + progress.best.shown());
   if (progress.tested.known()) accuracy.push_back("test set " + progress.tested.shown());
   if (!accuracy.empty()) result(text("accuracy", accuracy));
-  const std::string &saves = options_.checkpoints.dir, &logs = options_.reports.log_dir;
-  if (!options_.run.folder.empty()) written.push_back("run in " + options_.run.folder);
-  if (options_.run.folder.empty() && !saves.empty()) written.push_back("checkpoints in " + saves);
-  if (options_.run.folder.empty() && !logs.empty()) written.push_back("logs in " + logs);
-  if (!written.empty()) result(text("written", written));
+  if (!place_.folder().empty()) result(text("written", {"run in " + place_.folder()}));
 }
 
 void Reporter::complete(std::int64_t step, const RunProgress& progress) {
   if (!console_) return;
-  if (folders_) folders_->require_held();
+  place_.require_held();
   bool ignored = false;  // the next start tries again
   attempt(
-      [&] { record_files_.complete({.status = "complete", .step = step, .progress = progress}); },
+      [&] {
+        run_files_.complete({.status = "complete", .step = step, .progress = progress}, options_);
+      },
       ignored);
 }
 
@@ -287,11 +323,10 @@ void Reporter::record(const char* status, std::int64_t step, double seconds,
   record_.progress = progress;
   record_.train_seconds = seconds;
   record_.images_per_s = seconds > 0 ? images / seconds : 0;
-  if (folders_) folders_->require_still_held();
+  place_.require_still_held();
   bool ignored = false;  // the next one replaces it
-  attempt([&] { record_files_.write(record_); }, ignored);
-  attempt([&] { record_files_.write_report(record_.status == std::string_view("running")); },
-          ignored);
+  attempt([&] { run_files_.write(record_); }, ignored);
+  attempt([&] { run_files_.write_report(record_.status == std::string_view("running")); }, ignored);
   if (std::string_view(status) != "complete") return;
   files([&] {
     events_->end_session();

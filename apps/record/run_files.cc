@@ -1,4 +1,4 @@
-#include "apps/run/run_record.h"
+#include "apps/record/run_files.h"
 
 #include <algorithm>
 #include <fstream>
@@ -22,10 +22,6 @@ using nlohmann::ordered_json;
 constexpr std::size_t kMostInMatrix = 100;  ///< classes
 constexpr std::size_t kMostPairs = 100;     ///< of confused classes
 
-std::filesystem::path summary_file(const Options& options) {
-  return std::filesystem::path(options.run.folder) / kSummaryFile;
-}
-
 std::string text_of(const ordered_json& summary) {
   return summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -34,31 +30,6 @@ std::string text_of(const ordered_json& summary) {
 ordered_json to_json(const Accuracy& accuracy) {
   if (!accuracy.known()) return nullptr;
   return {{"top1", accuracy.top1}, {"step", accuracy.step}};
-}
-
-ordered_json to_json(const RunFacts& facts, const Options& options) {
-  ordered_json memory = ordered_json::object();
-  for (const auto& [part, bytes] : facts.memory) memory[part] = bytes;
-  ordered_json buckets = nullptr;
-  if (!facts.buckets.empty()) {
-    const auto [least, most] = std::minmax_element(facts.buckets.begin(), facts.buckets.end());
-    buckets = {
-        {"count", facts.buckets.size()}, {"smallest_bytes", *least}, {"largest_bytes", *most}};
-  }
-  return {{"device", facts.device},
-          {"libraries", facts.libraries},
-          {"data", facts.data},
-          {"hosts", facts.hosts},
-          {"placement", facts.places},
-          {"memory", std::move(memory)},
-          {"communication",
-           {{"reducer", facts.reducer},
-            {"progress", facts.progress},
-            {"order", facts.order},
-            {"buckets", std::move(buckets)}}},
-          {"compute", {{"parameters", facts.parameters}, {"gflop_per_step_and_rank", facts.gflop}}},
-          {"changed_options", options.changed},
-          {"commands", {{"resume", options.resume_command}, {"repeat", options.repeat_command}}}};
 }
 
 /// Three counts for each class: its samples, those that are taken for it, and those of both.
@@ -112,61 +83,53 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
 
 /// Changes summary.json of run `run` and its page, if `change` of the object returns true. Throws
 /// std::exception if there is no such file.
-void rewrite(const std::filesystem::path& folder, const std::string& log_dir,
-             const std::string& run, const std::function<bool(ordered_json&)>& change) {
+void rewrite(const std::filesystem::path& folder, const std::string& run,
+             const std::function<bool(ordered_json&)>& change) {
   const std::filesystem::path file = folder / kSummaryFile;
   std::ifstream in(file);
   ordered_json summary = ordered_json::parse(in);
   if (summary.at("id") != run || !change(summary)) return;
   summary.at("times").at("written") = timestamp();
   replace_file(file, text_of(summary));
-  write_page(folder / kReportFile, report_page(read_run(folder, log_dir)));
+  write_page(folder / kReportFile, report_page(read_run(folder)));
 }
 
 }  // namespace
 
-void RunRecordFiles::begin() {
-  if (options_.run.folder.empty()) return;
+void RunFiles::begin(const Options& options) {
+  if (folder_.empty()) return;
   start_ = now_seconds();
   began_ = timestamp();
-  std::ifstream in(summary_file(options_));
+  std::ifstream in(folder_ / kSummaryFile);
   try {
     const auto before = nlohmann::json::parse(in);
-    if (before.at("id") == plan_.run) {
+    if (before.at("id") == facts_.text("id")) {
       before.at("times").at("began").get_to(began_);
       before.at("times").at("seconds").get_to(seconds_before_);
     }
   } catch (const std::exception&) {  // there is none, it is a folder, or another program wrote it
   }
-  const ScheduleOptions& s = options_.schedule;
+  const ScheduleOptions& s = options.schedule;
   std::string text = fmt::format("# All options of this run; --config reads them.\n# {}\n{}",
-                                 options_.command, options_.text);
+                                 facts_.text("command"), options.text());
   const auto add = [&](bool open, const char* name, std::int64_t value) {
     if (open) text += fmt::format("# {}={} (default)\n", name, value);
   };
   add(s.steps == 0 && s.epochs == 0, "steps", plan_.steps);
   add(s.batch == 0 && s.global_batch == 0, "global-batch", plan_.global_batch);
   add(s.shards == 0 && s.accumulate == 1, "shards", plan_.shards);
-  const std::filesystem::path folder = options_.run.folder;
-  if (!options_.model.network.empty()) replace_file(folder / kNetworkFile, options_.model.network);
-  replace_file(folder / kConfigFile, text);
+  if (!options.model.network.empty()) replace_file(folder_ / kNetworkFile, options.model.network);
+  replace_file(folder_ / kConfigFile, text);
 }
 
-void RunRecordFiles::write(const RunRecord& record) const {
+void RunFiles::write(const RunRecord& record) const {
   if (began_.empty()) return;
   const RunProgress& progress = record.progress;
   ordered_json result = to_json(record.last);
   if (record.last.known()) result["loss"] = record.last_loss;
-  const std::filesystem::path folder = options_.run.folder;
-  ordered_json summary = {{"run", folder.filename().string()},
-                          {"id", plan_.run},
+  ordered_json summary = {{"run", folder_.filename().string()},
                           {"status", record.status},
-                          {"program", options_.program},
-                          {"command", options_.command},
-                          {"dataset", options_.data.dataset},
-                          {"model", options_.model.name},
                           {"step", record.step},
-                          {"steps", plan_.steps},
                           {"epoch", plan_.epoch_at(record.step)},
                           {"result", result},
                           {"best", to_json(progress.best)},
@@ -176,40 +139,27 @@ void RunRecordFiles::write(const RunRecord& record) const {
                             {"written", timestamp()},
                             {"seconds", seconds_before_ + now_seconds() - start_},
                             {"training_seconds_since_start", record.train_seconds},
-                            {"images_per_s", record.images_per_s}}},
-                          {"versions", {{"lockstep", build_name()}}},
-                          {"host", host_name()},
-                          {"ranks", ranks_},
-                          {"threads", plan_.threads},
-                          {"global_batch", plan_.global_batch},
-                          {"shards", plan_.shards},
-                          {"seed", plan_.seed}};
-  summary.update(to_json(facts_, options_));
-  replace_file(summary_file(options_), text_of(summary));
+                            {"images_per_s", record.images_per_s}}}};
+  summary.update(facts_.values());
+  replace_file(folder_ / kSummaryFile, text_of(summary));
 }
 
-std::optional<RecordedShape> recorded_shape(const std::filesystem::path& folder) {
-  std::ifstream in(folder / kSummaryFile);
-  try {
-    const auto summary = nlohmann::json::parse(in);
-    return RecordedShape{summary.at("global_batch"), summary.at("shards")};
-  } catch (const std::exception&) {
-    return {};
-  }
+std::optional<RunFacts> stored_facts(const std::filesystem::path& folder) {
+  const auto text = read_file(folder / kSummaryFile);
+  const auto values = ordered_json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+  if (!values.is_object() || !values.contains("options")) return {};
+  return RunFacts(values);
 }
 
-FailureRecord::FailureRecord(const Options& options, std::string run)
-    : folder_(options.run.folder),
-      log_dir_(options.reports.log_dir),
-      program_(options.program),
-      run_(std::move(run)) {
+FailureRecord::FailureRecord(const std::string& folder, std::string program, std::string run)
+    : folder_(folder), program_(std::move(program)), run_(std::move(run)) {
   if (!folder_.empty()) holder_ = FolderLock::holder(folder_);
 }
 
 void FailureRecord::write(const std::string& error) const noexcept {
   if (folder_.empty()) return;
   try {
-    rewrite(folder_, log_dir_, run_, [&](ordered_json& summary) {
+    rewrite(folder_, run_, [&](ordered_json& summary) {
       const std::string holder = FolderLock::holder(folder_);  // empty: rank 0 is dead
       if (summary.at("status") != "running" || (!holder.empty() && holder != holder_)) return false;
       std::string reason = error.substr(0, error.find('\n'));
@@ -222,10 +172,10 @@ void FailureRecord::write(const std::string& error) const noexcept {
   }
 }
 
-void RunRecordFiles::complete(const RunRecord& record) {
-  if (options_.run.folder.empty()) return;
+void RunFiles::complete(const RunRecord& record, const Options& options) {
+  if (folder_.empty()) return;
   try {
-    rewrite(options_.run.folder, options_.reports.log_dir, plan_.run, [&](ordered_json& summary) {
+    rewrite(folder_, facts_.text("id"), [&](ordered_json& summary) {
       if (summary.at("status") == record.status) return false;
       summary["status"] = record.status;
       summary.erase("reason");
@@ -236,13 +186,13 @@ void RunRecordFiles::complete(const RunRecord& record) {
       return true;
     });
   } catch (const nlohmann::json::exception&) {  // there is no summary.json, or it is damaged
-    begin();
+    begin(options);
     write(record);
     write_report(/*may_skip=*/false);
   }
 }
 
-void RunRecordFiles::write(const EvaluatedClasses& evaluated) const {
+void RunFiles::write(const EvaluatedClasses& evaluated) const {
   if (began_.empty()) return;
   const EvaluationResult& result = evaluated.result;
   const std::size_t classes = evaluated.classes.size();
@@ -259,17 +209,16 @@ void RunRecordFiles::write(const EvaluatedClasses& evaluated) const {
       {"pairs", confused_pairs(result.confusion, classes)},
       {"confusion", classes > kMostInMatrix ? ordered_json() : rows_of(result.confusion, classes)},
       {"mistakes", std::move(mistakes)}};
-  replace_file(std::filesystem::path(options_.run.folder) / "evaluation.json",
+  replace_file(folder_ / "evaluation.json",
                object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
-void RunRecordFiles::write_report(bool may_skip) {
+void RunFiles::write_report(bool may_skip) {
   constexpr double kShare = 0.01;
   if (began_.empty()) return;
   const double start = now_seconds();
   if (may_skip && start - page_time_ < page_seconds_ / kShare) return;
-  const std::filesystem::path folder = options_.run.folder;
-  write_page(folder / kReportFile, report_page(read_run(folder, options_.reports.log_dir)));
+  write_page(folder_ / kReportFile, report_page(read_run(folder_)));
   page_time_ = now_seconds();
   page_seconds_ = page_time_ - start;
 }

@@ -1,4 +1,4 @@
-#include "apps/run/model_table.h"
+#include "apps/tell/model_table.h"
 
 #include <algorithm>
 

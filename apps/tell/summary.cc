@@ -1,9 +1,9 @@
-#include "apps/run/summary.h"
+#include "apps/tell/summary.h"
 
 #include <algorithm>
+#include <set>
 
-#include "apps/run/find_lr.h"
-#include "apps/run/provenance.h"
+#include "apps/record/resumption.h"
 #include "apps/step/error_feedback.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
@@ -32,48 +32,33 @@ struct Lines {
 
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-std::string bucket_text(const std::vector<Range>& buckets) {
-  std::vector<std::int64_t> counts;
-  for (const Range& bucket : buckets) counts.push_back(bucket.count);
-  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  return fmt::format("{} of {:.2f} to {:.2f} MiB", buckets.size(),
-                     mebibytes(*least * sizeof(float)), mebibytes(*most * sizeof(float)));
+std::string bucket_text(const RunFacts& facts) {
+  const RunFacts::Json buckets = facts.value("communication").at("buckets");
+  return fmt::format("{} of {:.2f} to {:.2f} MiB", buckets.at("count").get<int>(),
+                     mebibytes(buckets.at("smallest_bytes").get<std::size_t>()),
+                     mebibytes(buckets.at("largest_bytes").get<std::size_t>()));
 }
 
-/// Collective; for rank 0. Bytes by part.
-std::vector<std::pair<std::string, std::size_t>> memory_parts(const RunSummary& f) {
-  auto parts = f.step.memory();
-  parts.emplace_back("evaluation", f.evaluation.bytes());
-  parts.emplace_back("loader", f.loader.bytes());
-  parts.emplace_back("data", f.setup.data.bytes());
-  if (!f.setup.options.checkpoints.dir.empty()) {
-    const bool residual = f.step.reducer().traits().residual != nullptr;
-    const std::size_t gathered = gather_bytes(f.setup.comm, f.step.layout(), residual);
-    parts.emplace_back("saving", f.step.saved_bytes() + gathered);
-  }
-  parts.emplace_back("program and libraries", f.base_memory);
-  return parts;
-}
-
-std::string memory_text(const std::vector<std::pair<std::string, std::size_t>>& parts) {
+std::string memory_text(const RunFacts& facts) {
   std::size_t total = 0;
   std::vector<std::string> texts;
-  for (const auto& [name, bytes] : parts) {
+  for (const auto& [name, value] : facts.value("memory").items()) {
+    const auto bytes = value.get<std::size_t>();
     total += bytes;
     if (bytes > 0) texts.push_back(fmt::format("{} {:.1f}", name, mebibytes(bytes)));
   }
   return fmt::format("{:.1f} MiB per rank = {}", mebibytes(total), fmt::join(texts, " + "));
 }
 
-std::string optimizer_text(const RunSummary& f) {
-  const Options& options = f.setup.options;
+std::string optimizer_text(const RunParts& f) {
+  const Options& options = f.options;
   const UpdateOptions& o = options.optimizer;
-  const RateOptions& rate = f.setup.plan.rate;
+  const RateOptions& rate = f.plan.rate;
   std::string text =
       fmt::format("{}, lr {:g} {}", describe_optimizer(o.name, o.own), rate.base, rate.schedule);
   if (options.schedule.rate_batch > 0) {
     text += fmt::format(" ({:g} for a batch of {}, times {:.4g})", options.schedule.rate.base,
-                        options.schedule.rate_batch, f.setup.plan.rate_factor);
+                        options.schedule.rate_batch, f.plan.rate_factor);
   }
   if (rate.schedule == "cosine" || rate.schedule == "linear")
     text += fmt::format(" to {:g}", rate.end);
@@ -91,10 +76,10 @@ std::string optimizer_text(const RunSummary& f) {
 }
 
 /// "conv*: 4 arrays, lr times 0.1, weight decay 0"
-std::string group_text(const RunSummary& f, const ParameterGroup& group) {
+std::string group_text(const RunParts& f, const ParameterGroup& group) {
   int members = 0, frozen = 0;
   for (const Parameter& parameter : f.step.layout().parameters) {
-    const auto& groups = f.setup.options.optimizer.groups;
+    const auto& groups = f.options.optimizer.groups;
     if (!parameter.trained() || group_of(parameter.name, groups) != &group) continue;
     ++members;
     frozen += parameter.rate == 0;
@@ -108,20 +93,19 @@ std::string group_text(const RunSummary& f, const ParameterGroup& group) {
   return text;
 }
 
-/// The distinct arithmetic of the ranks; empty if they agree. Collective; for rank 0.
-std::string differences(const RunSetup& setup) {
-  std::vector<std::string> all = setup.comm.gather(setup.device->arithmetic());
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all.size() < 2 ? "" : fmt::format("{}", fmt::join(all, "; "));
+/// The distinct arithmetic of the ranks; empty if they agree.
+std::string differences(const RunFacts& facts) {
+  if (!facts.value("arithmetic").is_array()) return "";
+  const std::vector<std::string> all = facts.texts("arithmetic");
+  return fmt::format("{}", fmt::join(std::set<std::string>(all.begin(), all.end()), "; "));
 }
 
-std::string order_text(const RunSummary& f, bool alike) {
+std::string order_text(const RunParts& f, bool alike) {
   const bool canonical = f.step.reducer().traits().canonical;
-  if (!canonical && f.setup.options.ranks.wire != Type::f32) {
+  if (!canonical && f.options.ranks.wire != Type::f32) {
     return fmt::format(
         "each message is rounded to {}, with error feedback: weights depend on the number of ranks",
-        name_of(f.setup.options.ranks.wire));
+        name_of(f.options.ranks.wire));
   }
   if (!canonical) {
     return "this reducer's own: the last bits of weights depend on the number of ranks (--list "
@@ -132,34 +116,25 @@ std::string order_text(const RunSummary& f, bool alike) {
         "{}, of ranks that compute differently: the last bits of weights depend on the rank of "
         "each "
         "shard",
-        order_of_shards(f.setup.plan));
+        order_text(f.plan));
   }
-  return order_text(f.setup.plan,
-                    f.step.sync_bn() && f.step.shards_at_once() < f.setup.plan.own_shards);
+  return order_text(f.plan, f.step.sync_bn() && f.step.shards_at_once() < f.plan.own_shards);
 }
 
-std::string policy_text(Policy policy) {
-  for (const PolicyEntry& entry : policies()) {
-    if (entry.policy == policy) return fmt::format("{}: {}", entry.name, entry.about);
-  }
-  return "";
-}
-
-void print_placement(const RunSummary& f, const std::vector<std::string>& places,
-                     Reporter& reporter) {
-  for (const std::string& place : places) reporter.line("  " + place);
+void print_placement(const RunParts& f, const RunFacts& facts, Reporter& reporter) {
+  for (const std::string& place : facts.texts("placement")) reporter.line("  " + place);
   for (const LayerSummary& layer : f.step.model().layers()) {
     reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
                               layer.output.text(), layer.parameters, layer.implementation));
   }
-  for (const std::string& line : lines_of(f.setup.device->tuning())) reporter.line("  " + line);
+  for (const std::string& line : lines_of(f.device.tuning())) reporter.line("  " + line);
 }
 
-void add_ranks(const RunSummary& f, const std::string& different, Lines& lines) {
-  const Placement& placement = f.setup.placement;
-  const DeviceTraits& device = f.setup.device->traits();
+void add_ranks(const RunParts& f, const std::string& different, Lines& lines) {
+  const Placement& placement = f.placement;
+  const DeviceTraits& device = f.device.traits();
   lines.add("ranks",
-            fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.setup.comm.size(),
+            fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
                         counted(placement.hosts, "host"), counted(placement.threads, "thread"),
                         host_name(), device.description));
   lines.add("devices", placement.devices);
@@ -195,9 +170,9 @@ std::string augmentation_text(const DataOptions& o) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-void add_data(const RunSummary& f, Lines& lines) {
-  const Options& options = f.setup.options;
-  const OpenedData& sets = f.setup.data;
+void add_data(const RunParts& f, Lines& lines) {
+  const Options& options = f.options;
+  const OpenedData& sets = f.data;
   lines.add("data", fmt::format("{}; classes {}", sets.train->describe(),
                                 one_line(listed(sets.class_names))));
   if (const auto& data = find(datasets(), options.data.dataset); !data.stands_for.empty()) {
@@ -209,12 +184,13 @@ void add_data(const RunSummary& f, Lines& lines) {
 }
 
 /// "200 steps, 0.51 epochs; evaluation every 1000 steps and at the end"
-std::string length_text(const RunSummary& f) {
-  const RunPlan& plan = f.setup.plan;
-  const ReportOptions& o = f.setup.options.reports;
-  if (f.setup.options.find_lr.steps > 0) {
+std::string length_text(const RunParts& f) {
+  const RunPlan& plan = f.plan;
+  const ReportOptions& o = f.options.reports;
+  if (f.options.find_lr.steps > 0) {
     return fmt::format("learning-rate range test of {}, lr {:g} to {:g}; no run is kept",
-                       counted(plan.steps, "step"), RangeTest::kLowest, RangeTest::kHighest);
+                       counted(plan.steps, "step"), RangeTestOptions::kLowest,
+                       RangeTestOptions::kHighest);
   }
   const double epochs = plan.epoch_at(plan.steps);
   std::string text = fmt::format("{}, {:.{}f} epochs; evaluation ", counted(plan.steps, "step"),
@@ -229,43 +205,35 @@ std::string length_text(const RunSummary& f) {
 }
 
 /// The run's folder, and how to stop and continue it.
-void add_keeping(const RunSummary& f, Lines& lines) {
-  if (f.setup.options.find_lr.steps > 0) return;
-  const ReportOptions& reports = f.setup.options.reports;
-  const CheckpointOptions& saves = f.setup.options.checkpoints;
-  const RunFolderOptions& run = f.setup.options.run;
-  const std::string every =
-      saves.every.steps > 0 ? counted(saves.every.steps, "step") : saves.every.text();
-  if (!run.folder.empty()) {
-    lines.add("run", fmt::format("kept in {}, with a checkpoint every {} and at the end",
-                                 run.folder, every));
-  } else {
-    lines.add("checkpoints", saves.dir.empty()
-                                 ? "none (--no-run, --check, or only --log-dir)"
-                                 : fmt::format("in {}, every {} and at the end", saves.dir, every));
-    lines.add("logs", reports.log_dir.empty() ? "none" : "in " + reports.log_dir);
+void add_keeping(const RunParts& f, Lines& lines) {
+  if (f.options.find_lr.steps > 0) return;
+  if (f.folder.empty()) {
+    lines.add("run", "not kept (--no-run or --check)");
+    return lines.add("stop", "Ctrl-C ends the run after its step; nothing is saved");
   }
-  lines.add("stop", saves.dir.empty() ? "Ctrl-C ends the run after its step; nothing is saved"
-                    : run.fresh
-                        ? fmt::format("Ctrl-C saves a checkpoint; --run {} continues", run.folder)
+  const CheckpointInterval& every = f.options.checkpoints.every;
+  lines.add("run", fmt::format("kept in {}, with a checkpoint every {} and at the end", f.folder,
+                               every.steps > 0 ? counted(every.steps, "step") : every.text()));
+  lines.add("stop", f.options.run.fresh
+                        ? fmt::format("Ctrl-C saves a checkpoint; --run {} continues", f.folder)
                         : "Ctrl-C saves a checkpoint; the same command continues");
 }
 
 /// For readers who tune or debug.
-void add_internals(const RunSummary& f, const std::string& order, const std::string& memory,
-                   Lines& lines) {
-  lines.add("libraries", f.setup.device->traits().libraries);
-  if (!f.setup.device->traits().memory_is_host) lines.add("batches", f.loader.describe());
+void add_internals(const RunParts& f, const RunFacts& facts, const Loader& loader,
+                   const std::string& order, Lines& lines) {
+  lines.add("libraries", f.device.traits().libraries);
+  if (!f.device.traits().memory_is_host) lines.add("batches", loader.describe());
   lines.add("reducer", f.step.reducer().traits().description);
   lines.add("progress", policy_text(f.step.policy()));
-  lines.add("buckets", bucket_text(f.step.buckets()));
+  lines.add("buckets", bucket_text(facts));
   lines.add("order", order);
-  lines.add("memory", memory);
+  lines.add("memory", memory_text(facts));
 }
 
-void add_network(const RunSummary& f, Lines& lines) {
-  const RunPlan& plan = f.setup.plan;
-  const Options& options = f.setup.options;
+void add_network(const RunParts& f, Lines& lines) {
+  const RunPlan& plan = f.plan;
+  const Options& options = f.options;
   const Model& model = f.step.model();
   lines.add("model",
             fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", options.model.name,
@@ -276,20 +244,21 @@ void add_network(const RunSummary& f, Lines& lines) {
   lines.add("batch", fmt::format("{} = {} of {}, {} on each rank; {:.1f} steps per epoch",
                                  plan.global_batch, counted(plan.shards, "shard"), plan.shard_batch,
                                  plan.own_shards, steps_per_epoch));
-  if (f.step.sync_bn()) lines.add("batch norm", "mean and variance of " + f.step.statistics());
+  if (f.step.sync_bn())
+    lines.add("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
   lines.add("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
     lines.add("group", group_text(f, group));
 }
 
 /// Notes about options that do nothing with this network and these ranks.
-void add_idle_options(const RunSummary& f, Lines& lines) {
-  const Options& options = f.setup.options;
+void add_idle_options(const RunParts& f, Lines& lines) {
+  const Options& options = f.options;
   const Type wire = options.ranks.wire;
   const ReducerTraits& reducer = f.step.reducer().traits();
   if (wire != Type::f32 && reducer.canonical) {
     const std::string why =
-        f.setup.comm.size() == 1
+        f.comm.size() == 1
             ? "one rank, which sends no gradient"
             : fmt::format(
                   "reducer {}, which sends no gradient between hosts (--reducer direct "
@@ -314,23 +283,6 @@ void add_idle_options(const RunSummary& f, Lines& lines) {
   }
 }
 
-RunFacts facts_of(const RunSummary& f, const std::string& order, RunFacts facts) {
-  const DeviceTraits& device = f.setup.device->traits();
-  facts.device = device.description;
-  facts.libraries = device.libraries;
-  facts.data = f.setup.data.train->describe();
-  facts.reducer = f.step.reducer().traits().description;
-  facts.progress = policy_text(f.step.policy());
-  facts.order = order;
-  for (const Range& bucket : f.step.buckets())
-    facts.buckets.push_back(bucket.count * static_cast<std::int64_t>(sizeof(float)));
-  facts.parameters = f.step.layout().trainable();
-  facts.hosts = f.setup.placement.hosts;
-  facts.gflop = f.step.model().training_flops() * f.setup.plan.own_shards * 1e-9;
-  facts.places.resize(std::min(facts.places.size(), RunFacts::kMostPlaces));
-  return facts;
-}
-
 }  // namespace
 
 std::vector<int> ranks_of_same_bits(int shards) {
@@ -352,19 +304,14 @@ std::string order_text(const RunPlan& plan, bool of_accumulated) {
       of_accumulated ? std::vector<int>{plan.ranks()} : ranks_of_same_bits(plan.shards);
   const bool other = !of_accumulated && !plan.canonical();
   return fmt::format("{}: --shards {} gives bitwise identical weights on {} rank{} of {}{}",
-                     order_of_shards(plan), plan.shards, fmt::join(ranks, ", "),
+                     order_text(plan), plan.shards, fmt::join(ranks, ", "),
                      ranks.back() == 1 ? "" : "s", counted(plan.threads, "thread"),
                      other ? ", but not on these" : "");
 }
 
-void print_summary(const RunSummary& f, Reporter& reporter) {
-  const RunSetup& setup = f.setup;
-  const Options& options = setup.options;
-  const std::string different = differences(setup), &resumed = f.resumption.file;
-  RunFacts facts{.memory = memory_parts(f)};  // collective
-  const std::string memory = memory_text(facts.memory);
-  const auto places = placement_lines(setup.comm, setup.placement);  // collective
-  facts.places = places;
+void print_summary(const RunParts& f, const RunFacts& facts, const Loader& loader,
+                   Reporter& reporter) {
+  const std::string different = differences(facts), &resumed = f.resumption.file;
   Lines lines;
   add_network(f, lines);
   add_data(f, lines);
@@ -373,25 +320,24 @@ void print_summary(const RunSummary& f, Reporter& reporter) {
   add_keeping(f, lines);
   const std::string order = order_text(f, different.empty());
   const bool canonical = f.step.reducer().traits().canonical && different.empty();
-  if (options.reports.verbose || options.check) {
-    add_internals(f, order, memory, lines);
+  if (f.options.reports.verbose || f.options.check) {
+    add_internals(f, facts, loader, order, lines);
   } else if (!canonical) {
     lines.add("order", order);
   }
   for (const std::string& warning : f.resumption.warnings) lines.warn(warning);
   if (!resumed.empty()) {
-    lines.add("resumed", fmt::format("from {} at step {} of {}", resumed, setup.plan.start.step,
-                                     setup.plan.steps));
+    lines.add("resumed",
+              fmt::format("from {} at step {} of {}", resumed, f.plan.start.step, f.plan.steps));
   }
-  lines.add("note", options.notes);
+  lines.add("note", f.options.notes);
   add_idle_options(f, lines);
-  lines.add("note", setup.plan.notes);
+  lines.add("note", f.plan.notes);
 
   reporter.line(fmt::format("Lockstep {}", build_name()));
   for (const auto& [text, warns] : lines.lines)
     warns ? reporter.warning(text) : reporter.line(text);
-  if (options.reports.placement) print_placement(f, places, reporter);
-  reporter.know(facts_of(f, order, std::move(facts)));
+  if (f.options.reports.placement) print_placement(f, facts, reporter);
 }
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/run/run_record.h"
+#include "apps/record/run_files.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
 #include "net/description/network_file.h"

@@ -1,0 +1,184 @@
+#include "apps/record/resumption.h"
+
+#include <limits>
+
+#include "apps/record/broadcast.h"
+#include "apps/record/checkpoint_use.h"
+#include "net/initial_weights.h"
+#include "src/base/check.h"
+#include "src/base/table.h"
+#include "src/base/text.h"
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, before, init, initial, warnings,
+                                   notes, run, parent, began)
+
+namespace {
+
+/// Identifies a checkpoint, whatever the path of its file.
+std::string origin_of(const std::filesystem::path& file, const CheckpointMetadata& metadata) {
+  return fmt::format("{} at step {}", RunFacts::of(file, metadata).text("id"),
+                     metadata.position.step);
+}
+
+/// "began" of a run that was started with --resume `file`: its origin, and its path because --keep
+/// may have removed the file since. Printable, because texts of a checkpoint are.
+std::string began_from(const std::string& origin, const std::filesystem::path& file) {
+  return printable(
+      fmt::format("{}\n{}", origin, std::filesystem::absolute(file).lexically_normal().string()));
+}
+
+/// Whether a run with this "began" was started by the same --resume `file`.
+bool is_the_same_start(const std::string& began, const std::filesystem::path& file) {
+  const std::string here = began_from("", file);
+  if (!began.ends_with(here)) return false;
+  std::error_code error;
+  return !std::filesystem::exists(file, error) ||
+         began == began_from(origin_of(file, read_metadata(file)), file);
+}
+
+void resume_from(Resumption& r, const std::filesystem::path& file) {
+  r.file = file.string();
+  r.metadata = read_metadata(file);
+  r.before = RunFacts::of(file, r.metadata);
+  r.run = r.before.text("id");
+  r.parent = r.before.text("parent");
+  r.began = r.before.text("began");
+}
+
+/// A fact of resumption.file as a positive int; throws Error that names both.
+int number_of(const Resumption& resumption, const std::string& name) {
+  const std::int64_t value = resumption.before.number(name);
+  if (value > 0 && value <= std::numeric_limits<int>::max()) return static_cast<int>(value);
+  fail("{} has no valid {}: it was not written by this program. Use another file.", resumption.file,
+       name);
+}
+
+/// --resume never or FILE, with a folder whose newest checkpoint is `newest`.
+void resume_among(Resumption& r, const std::string& how, const std::filesystem::path& newest) {
+  std::error_code error;
+  if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
+    resume_from(r, newest);
+    r.began = began_from(origin_of(r.file, r.metadata), how);
+    return;
+  }
+  resume_from(r, newest);
+  if (how == "never" ? r.began == how : is_the_same_start(r.began, how)) {
+    r.notes.push_back(fmt::format(
+        "--resume {} began this run, which now resumes from its newest checkpoint", how));
+    return;
+  }
+  const bool inside =
+      how != "never" && std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
+                                                    newest.parent_path(), error);
+  fail_usage(
+      "--resume {}: the folder already contains checkpoints of another run ({}). Use --new{}.", how,
+      newest.string(), inside ? ", or move those of higher steps away" : "");
+}
+
+void resolve(Resumption& r, const std::string& how, const std::string& folder) {
+  if (!folder.empty()) {
+    Newest newest = newest_good(folder);
+    r.warnings = std::move(newest.warnings);
+    if (newest.file && how == "auto") return resume_from(r, *newest.file);
+    if (newest.file) return resume_among(r, how, *newest.file);
+  }
+  if (how != "auto" && how != "never") {
+    verify_checkpoint(how);
+    resume_from(r, how);
+    r.run.clear();
+    r.parent = origin_of(r.file, r.metadata);
+    r.began = began_from(r.parent, how);
+  } else {
+    r.began = how;
+  }
+}
+
+/// Throws the usage Error if `o` describe another run than the checkpoint called `name`, in a way
+/// that no training can continue.
+void require_same_network(const Options& o, const RunFacts& before, int ranks,
+                          const std::string& name) {
+  const std::string other = o.checkpoints.resume == "auto" ? "use --new" : "omit --resume";
+  for (const Change& change : differences(before, chosen_facts(o, ranks), o)) {
+    if (change.subject == "--dataset") {
+      const bool was_generated = find(datasets(), change.was).files.empty();
+      fail_usage("{}: {}. Pass --dataset {} {}, or {}.", name, change.text, change.was,
+                 was_generated ? "without --data" : "with its --data DIR", other);
+    }
+    if (change.subject == "--model" || change.subject == "--seed") {
+      fail_usage("{}: {}. Pass {} {}, or {}.", name, change.text, change.subject, change.was,
+                 other);
+    }
+  }
+}
+
+}  // namespace
+
+Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder) {
+  Resumption r;
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    resolve(r, options.checkpoints.resume, folder);
+    if (r.run.empty()) r.run = unique_hex(16);
+    if (!r.file.empty() || options.model.init.empty()) return;
+    r.init = options.model.init;
+    if (const auto runs = checkpoint_folder(r.init); !runs.empty()) {
+      const auto warn = [&](const std::string& text) { r.warnings.push_back(text); };
+      r.init = open_checkpoint(r.init, warn)->file().string();
+      r.notes.push_back(fmt::format("--init {} is {}", options.model.init, r.init));
+    }
+    r.initial = RunFacts::of(r.init, initial_metadata(r.init));
+  });
+  return broadcast_object(comm, r);
+}
+
+void require_same_run(const Resumption& resumption, const std::vector<Change>& changes,
+                      bool complete) {
+  if (!resumption.is_same_run()) return;
+  std::vector<Change> others = changes;
+  if (!complete)
+    std::erase_if(others, [](const Change& c) { return c.subject.starts_with("--steps"); });
+  const std::string text = other_run_text(others);
+  if (text.empty()) return;
+  fail_usage("{} {} other options: {}. Pass the options of that run, or use --new.",
+             resumption.file, complete ? "is complete, with" : "has", text);
+}
+
+RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks,
+                       std::vector<std::string>& notes) {
+  RunShape shape = shape_of(o, ranks);
+  if (resumption.file.empty()) return shape;
+  const std::string name = std::filesystem::path(resumption.file).filename();
+  require_same_network(o, resumption.before, ranks, name);
+  shape.seed = resumption.metadata.position.seed;
+
+  const std::int64_t batch = number_of(resumption, "global_batch");
+  if (!o.schedule.batch_given && shape.global_batch != batch) {
+    notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
+    shape.global_batch = batch;
+  }
+  const int shards = number_of(resumption, "shards");
+  if (!o.schedule.shards_given) {
+    if (shards % ranks != 0) {
+      fail_usage(
+          "{} was trained with {} shards, which {} ranks cannot share evenly. Start a number of "
+          "ranks that divides {}{}.",
+          name, shards, ranks, shards,
+          shape.global_batch % ranks != 0
+              ? ""
+              : fmt::format(", or pass --shards {} (the last bits of weights will differ)", ranks));
+    }
+    if (o.schedule.accumulate > 1 && shards / ranks != o.schedule.accumulate) {
+      notes.push_back(
+          fmt::format("--accumulate {} does nothing: the checkpoint has {} shards, {} on each rank",
+                      o.schedule.accumulate, shards, shards / ranks));
+    }
+    shape.shards = shards;
+  }
+  if (shape.threads == 0) shape.threads = number_of(resumption, "threads");
+  return shape;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,379 @@
+#include "apps/record/run_facts.h"
+
+#include <algorithm>
+#include <array>
+
+#include "apps/record/data_facts.h"
+#include "apps/record/resumption.h"
+#include "net/description/network_file.h"
+#include "src/base/check.h"
+#include "src/base/machine.h"
+#include "src/base/plural.h"
+#include "src/base/table.h"
+#include "src/base/text.h"
+#include "src/data/normalisation.h"
+
+namespace lockstep {
+namespace {
+
+using Json = RunFacts::Json;
+
+/// A text if `value` is the same on all ranks, else a list in their order. Collective; for rank 0.
+Json of_all_ranks(const Comm& comm, const std::string& value) {
+  const std::vector<std::string> values = comm.gather(value);
+  const bool same = std::count(values.begin(), values.end(), value) == std::ssize(values);
+  return same ? Json(value) : Json(values);
+}
+
+/// The order of sums if the reducer adds ranks in the canonical order.
+Json order_of_shards(const RunPlan& plan) {
+  if (plan.canonical()) return {{"canonical", true}};
+  return {{"ranks", plan.ranks()}, {"shards_of_each", plan.own_shards}};
+}
+
+/// A canonical sum is the same for all reducers. Any other may depend on everything named here.
+Json order_of_sums(const RunParts& p) {
+  const ReducerTraits& reducer = p.step.reducer().traits();
+  if (reducer.canonical) return order_of_shards(p.plan);
+  Json order{
+      {"reducer", reducer.name}, {"ranks", p.comm.size()}, {"bucket_mb", p.step.bucket_mb()}};
+  if (reducer.name == "nccl" && p.options.ranks.nccl_max_ctas > 0)
+    order["ctas"] = p.options.ranks.nccl_max_ctas;
+  return order;
+}
+
+std::string order_words(const Json& order) {
+  if (!order.is_object()) return order.dump();
+  if (order.contains("canonical")) return "canonical";
+  const std::string ranks = counted(order.value("ranks", 0), "rank");
+  if (!order.contains("reducer")) {
+    return fmt::format("that of {} with {} each", ranks,
+                       counted(order.value("shards_of_each", 0), "shard"));
+  }
+  return fmt::format(
+      "that of {} on {} in buckets of {:g} MiB{}", order.value("reducer", ""), ranks,
+      order.value("bucket_mb", 0.0),
+      order.contains("ctas") ? fmt::format(" with {} CTAs", order["ctas"].dump()) : "");
+}
+
+/// Any value in words.
+std::string words_of(const Json& value) {
+  if (value.is_null()) return "not set";
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> parts;
+  for (const Json& part : value) parts.push_back(words_of(part));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// A value of config.toml. Most values of TOML are JSON too.
+Json typed(const std::string& value) {
+  if (value.size() > 1 && value.front() == '\'') return value.substr(1, value.size() - 2);
+  Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
+  return parsed.is_discarded() ? Json(value) : parsed;
+}
+
+Json options_json(const Options& options) {
+  Json object = Json::object();
+  for (const OptionValue& option : options.values)
+    if (!option.value.empty()) object[option.name] = typed(option.value);
+  return object;
+}
+
+Json buckets_json(const TrainingStep& step) {
+  std::vector<std::int64_t> bytes;
+  for (const Range& bucket : step.buckets())
+    bytes.push_back(bucket.count * static_cast<std::int64_t>(sizeof(float)));
+  if (bytes.empty()) return nullptr;
+  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+  return {{"count", bytes.size()}, {"smallest_bytes", *least}, {"largest_bytes", *most}};
+}
+
+Json memory_json(const RunParts& p) {
+  Json memory = Json::object();
+  for (const auto& [part, bytes] : p.memory) memory[part] = bytes;
+  return memory;
+}
+
+Json places_json(const RunParts& p) {
+  std::vector<std::string> lines = placement_lines(p.comm, p.placement);
+  lines.resize(std::min(lines.size(), kMostPlaces));
+  return lines;
+}
+
+/// The first `count` words of the command line.
+std::string command_of(const Options& options, int ranks, std::size_t count) {
+  const auto begin = options.words.begin();
+  return fmt::format("{}{}", ranks > 1 ? fmt::format("mpirun -np {} ", ranks) : "",
+                     fmt::join(begin, begin + std::min(count, options.words.size()), " "));
+}
+
+/// The commands that resume and repeat the run from its config.toml; empty: it has no folder.
+Json commands_json(const RunParts& p) {
+  std::string resume;
+  if (!p.folder.empty()) {
+    resume = fmt::format("{} --config {} --run {}", command_of(p.options, p.comm.size(), 1),
+                         shell_word(p.folder + "/config.toml"), shell_word(p.folder));
+  }
+  return {{"resume", resume}, {"repeat", resume.empty() ? "" : resume + " --new"}};
+}
+
+Json changed_options(const Options& options) {
+  std::vector<std::string> names;
+  for (const OptionValue& option : options.values)
+    if (option.changed) names.push_back(option.name);
+  return names;
+}
+
+Json communication_json(const RunParts& p) {
+  return {{"reducer", p.step.reducer().traits().description},
+          {"progress", policy_text(p.step.policy())},
+          {"order", order_words(order_of_sums(p))},
+          {"buckets", buckets_json(p.step)}};
+}
+
+/// For a network of a file and one of the registry. Two files have network_difference().
+std::string network_words(const Json& text) {
+  return words_of(text).empty() ? "a built-in network" : "a network of a file";
+}
+
+/// Whether the rate before the end depends on the end.
+bool depends_on_end(const Options& options) {
+  const RateOptions& rate = options.schedule.rate;
+  const double middle = rate.warmup_epochs + 1;
+  return learning_rate(rate, middle, 2 * middle) != learning_rate(rate, middle, 3 * middle);
+}
+
+/// A row of the table.
+struct Fact {
+  const char* name;
+  /// The value; null: the run has no such fact. Collective if it asks other ranks.
+  Json (*value)(const RunParts&);
+  Meaning meaning = Meaning::free;
+  const char* subject = "";  ///< Change::subject
+  std::string (*words)(const Json&) = words_of;
+  /// The value that the command line decides before anything is measured; null: none yet.
+  Json (*chosen)(const Options&, int ranks) = nullptr;
+  /// Whether another value counts; null: always.
+  bool (*counts)(const Options&) = nullptr;
+};
+
+const Fact kTable[] = {
+    {"id", [](const RunParts& p) -> Json { return p.resumption.run; }},
+    {"parent", [](const RunParts& p) -> Json { return p.resumption.parent; }},
+    {"began", [](const RunParts& p) -> Json { return p.resumption.began; }},
+    {"program", [](const RunParts& p) -> Json { return p.options.program; }},
+    {"command",
+     [](const RunParts& p) -> Json {
+       return command_of(p.options, p.comm.size(), p.options.words.size());
+     }},
+    {"commands", commands_json},
+    {"version", [](const RunParts&) -> Json { return build_name(); }, Meaning::last_bits,
+     "the version of Lockstep"},
+    {"dataset", [](const RunParts& p) -> Json { return p.options.data.dataset; },
+     Meaning::other_run, "--dataset", words_of,
+     [](const Options& o, int) -> Json { return o.data.dataset; }},
+    {"model", [](const RunParts& p) -> Json { return p.options.model.name; }, Meaning::other_run,
+     "--model", words_of, [](const Options& o, int) -> Json { return o.model.name; },
+     [](const Options& o) { return o.model.network.empty(); }},
+    {"network", [](const RunParts& p) -> Json { return p.options.model.network; },
+     Meaning::other_run, "--model", network_words,
+     [](const Options& o, int) -> Json { return o.model.network; }},
+    {"precision", [](const RunParts& p) -> Json { return name_of(p.options.model.precision); }},
+    {"options", [](const RunParts& p) { return options_json(p.options); }, Meaning::free, "",
+     words_of, [](const Options& o, int) { return options_json(o); }},
+    {"changed_options", [](const RunParts& p) { return changed_options(p.options); }},
+    {"seed", [](const RunParts& p) -> Json { return p.plan.seed; }, Meaning::other_run, "--seed",
+     words_of,
+     [](const Options& o, int) { return o.schedule.seed_given ? Json(o.schedule.seed) : Json(); }},
+    {"global_batch", [](const RunParts& p) -> Json { return p.plan.global_batch; },
+     Meaning::other_run, "the global batch (--batch times the ranks)", words_of,
+     [](const Options& o, int ranks) {
+       return o.schedule.batch_given ? Json(shape_of(o, ranks).global_batch) : Json();
+     }},
+    {"shards", [](const RunParts& p) -> Json { return p.plan.shards; }, Meaning::last_bits,
+     "the number of shards"},
+    {"steps", [](const RunParts& p) -> Json { return p.plan.steps; }, Meaning::other_run,
+     "--steps, on which --lr-schedule depends,", words_of, nullptr, depends_on_end},
+    {"statistics", [](const RunParts& p) -> Json { return p.step.statistics(); },
+     Meaning::other_run, "the batch of batch norm's statistics (--sync-bn)",
+     [](const Json& value) { return statistics_text(words_of(value)); }},
+    {"ranks", [](const RunParts& p) -> Json { return p.comm.size(); }},
+    {"hosts", [](const RunParts& p) -> Json { return p.placement.hosts; }},
+    {"host", [](const RunParts&) -> Json { return host_name(); }},
+    {"threads", [](const RunParts& p) -> Json { return p.plan.threads; }},
+    {"all_threads",
+     [](const RunParts& p) { return of_all_ranks(p.comm, std::to_string(p.plan.threads)); },
+     Meaning::last_bits, "the number of threads on each rank"},
+    {"sums", order_of_sums, Meaning::last_bits, "the order of sums", order_words},
+    {"arithmetic", [](const RunParts& p) { return of_all_ranks(p.comm, p.device.arithmetic()); },
+     Meaning::last_bits, "the arithmetic"},
+    {"tuning", [](const RunParts& p) -> Json { return p.device.tuning(); }},
+    {"files", [](const RunParts& p) -> Json { return p.data.identity; }},
+    {"sample_format",
+     [](const RunParts& p) { return Json::parse(to_text(p.data.train->format())); }},
+    {"normalisation",
+     [](const RunParts& p) {
+       const std::string text = normalisation_of(*p.data.train);
+       return text.empty() ? Json() : Json::parse(text);
+     }},
+    {"class_names", [](const RunParts& p) -> Json { return p.data.class_names; }},
+    {"data", [](const RunParts& p) -> Json { return p.data.train->describe(); }},
+    {"device", [](const RunParts& p) -> Json { return p.device.traits().description; }},
+    {"libraries", [](const RunParts& p) -> Json { return p.device.traits().libraries; }},
+    {"placement", places_json},
+    {"memory", memory_json},
+    {"communication", communication_json},
+    {"compute", [](const RunParts& p) -> Json {
+       return {
+           {"parameters", p.step.layout().trainable()},
+           {"gflop_per_step_and_rank", p.step.model().training_flops() * p.plan.own_shards * 1e-9}};
+     }}};
+
+/// Adds a change, unless there is one of the same subject.
+void add(std::vector<Change>& changes, Meaning meaning, const std::string& subject,
+         const std::string& is, const std::string& was) {
+  for (const Change& other : changes)
+    if (other.subject == subject) return;
+  changes.push_back({meaning, subject, fmt::format("{} is {}, not {}", subject, is, was), was});
+}
+
+/// Adds the options that differ from those of `before`.
+void compare_options(const Json& before, const Options& options, bool unnamed,
+                     std::vector<Change>& changes) {
+  constexpr std::array<std::string_view, 7> kOfCheckpoint = {
+      "seed", "batch", "global-batch", "accumulate", "shards", "data", "resume"};
+  for (const OptionValue& option : options.values) {
+    const auto value = [](const std::string& text) { return text.empty() ? Json() : typed(text); };
+    const Json is = value(option.value), was = before.value(option.name, value(option.by_default));
+    const bool of_checkpoint =
+        std::find(kOfCheckpoint.begin(), kOfCheckpoint.end(), option.name) != kOfCheckpoint.end();
+    if ((option.shapes || (unnamed && of_checkpoint)) && is != was)
+      add(changes, Meaning::other_run, "--" + option.name, words_of(is), words_of(was));
+  }
+}
+
+/// The text with printable() texts.
+Json cleaned(const Json& value) {
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (!value.is_structured()) return value;
+  Json result = value;
+  for (Json& part : result) part = cleaned(part);
+  return result;
+}
+
+std::string dumped(const Json& values) {
+  return values.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+RunFacts::RunFacts(const Json& values) : values_(cleaned(Json::parse(dumped(values)))) {}
+
+RunFacts RunFacts::of(const std::filesystem::path& file, const CheckpointMetadata& metadata) {
+  const auto& texts = metadata.texts;
+  const auto found = texts.find(kFacts);
+  if (found == texts.end()) {  // weights of another program
+    Json values = Json::object();
+    if (const auto model = texts.find("model"); model != texts.end())
+      values["model"] = model->second;
+    if (const auto names = texts.find("class_names"); names != texts.end())
+      values["class_names"] = lines_of(names->second);
+    return RunFacts(values);
+  }
+  const Json values = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  require(values.is_object(), "{} is damaged: its facts are no JSON. Use another file.",
+          file.string());
+  return RunFacts(values);
+}
+
+std::string RunFacts::text(const std::string& name) const {
+  const Json found = value(name);
+  return found.is_string() ? found.get<std::string>() : "";
+}
+
+std::vector<std::string> RunFacts::texts(const std::string& name) const {
+  std::vector<std::string> result;
+  for (const Json& text : value(name)) result.push_back(words_of(text));
+  return result;
+}
+
+std::int64_t RunFacts::number(const std::string& name) const {
+  const Json found = value(name);
+  return found.is_number_integer() ? found.get<std::int64_t>() : 0;
+}
+
+std::string RunFacts::object_text(const std::string& name) const {
+  return has(name) ? dumped(value(name)) : "";
+}
+
+std::string RunFacts::dump() const { return dumped(values_); }
+
+RunFacts facts_of(const RunParts& parts) {
+  Json values = Json::object();
+  for (const Fact& fact : kTable)
+    if (Json value = fact.value(parts); !value.is_null()) values[fact.name] = std::move(value);
+  return RunFacts(values);
+}
+
+RunFacts chosen_facts(const Options& options, int ranks) {
+  Json values = Json::object();
+  for (const Fact& fact : kTable) {
+    Json value = fact.chosen ? fact.chosen(options, ranks) : Json();
+    if (!value.is_null()) values[fact.name] = std::move(value);
+  }
+  return RunFacts(values);
+}
+
+std::string Change::note() const {
+  return fmt::format("{} as before: {}", text,
+                     meaning == Meaning::other_run ? "this is no longer the same run"
+                                                   : "the last bits of weights may differ");
+}
+
+std::vector<Change> differences(const RunFacts& before, const RunFacts& now, const Options& options,
+                                bool unnamed) {
+  std::vector<Change> changes;
+  const std::string file = before.text("network"), own = now.text("network");
+  if (!file.empty() && !own.empty() && file != own) {
+    changes.push_back({Meaning::other_run, "--model",
+                       fmt::format("the network of --model {} differs: {}", options.model.given,
+                                   network_difference(file, own)),
+                       "the network of the run"});
+  }
+  for (const Fact& fact : kTable) {
+    const bool both = before.has(fact.name) && now.has(fact.name);
+    if (!both || fact.meaning == Meaning::free || (fact.counts && !fact.counts(options))) continue;
+    const Json is = now.value(fact.name), was = before.value(fact.name);
+    if (is != was) add(changes, fact.meaning, fact.subject, fact.words(is), fact.words(was));
+  }
+  if (before.has("options")) compare_options(before.value("options"), options, unnamed, changes);
+  return changes;
+}
+
+std::string other_run_text(const std::vector<Change>& changes) {
+  std::vector<std::string> texts;
+  for (const Change& change : changes)
+    if (change.meaning == Meaning::other_run) texts.push_back(change.text);
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string order_text(const RunPlan& plan) { return order_words(order_of_shards(plan)); }
+
+std::string statistics_text(const std::string& statistics) {
+  constexpr std::string_view kMicroBatch = "micro_batch_of_";
+  if (!statistics.starts_with(kMicroBatch)) {
+    return statistics == "shard"          ? "each shard"
+           : statistics == "global_batch" ? "the global batch"
+                                          : statistics;
+  }
+  return fmt::format("one of {} accumulated batches", statistics.substr(kMicroBatch.size()));
+}
+
+std::string policy_text(Policy policy) {
+  for (const PolicyEntry& entry : policies())
+    if (entry.policy == policy) return fmt::format("{}: {}", entry.name, entry.about);
+  return "";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,277 @@
+#include "apps/record/run_place.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "apps/record/run_facts.h"
+#include "apps/record/run_files.h"
+#include "net/checkpoint.h"
+#include "src/base/check.h"
+#include "src/base/clock.h"
+#include "src/files/file.h"
+#include "src/report/report.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRuns = "runs";
+
+/// Whether a process certainly trains the run. One of another host may be dead: RunPlace::claim().
+bool in_use(const fs::path& folder) {
+  return !FolderLock::holder(folder).empty() && !FolderLock::silent_holder(folder);
+}
+
+/// Whether the run may be this user's. Another error than of permissions shows when it is read.
+bool may_read(const fs::path& folder) {
+  return ::access((folder / kSummaryFile).c_str(), R_OK) == 0 || errno != EACCES;
+}
+
+/// "photos" of "photos-2", and 2; number 0: the name has none.
+std::pair<std::string, std::int64_t> split(const std::string& name) {
+  const std::size_t dash = name.rfind('-');
+  const std::string digits = dash == name.npos ? "" : name.substr(dash + 1);
+  if (dash == 0 || digits.empty() || digits.size() > 9 ||
+      digits.find_first_not_of("0123456789") != digits.npos) {
+    return {name, 0};
+  }
+  return {name.substr(0, dash), std::stoll(digits)};
+}
+
+[[noreturn]] void fail_to_create(const fs::path& folder, const std::error_code& error) {
+  fail(
+      "cannot create the run's folder {}: {}. Pass --run with a path that you can write to, or "
+      "--no-run to keep nothing.",
+      fs::absolute(folder).string(), error.message());
+}
+
+/// Creates `folder`; false: it exists. `parent`: whether its parent is new too.
+bool make(const fs::path& folder, bool& parent) {
+  std::error_code error;
+  parent = fs::create_directories(folder.parent_path(), error);
+  const bool made = !error && fs::create_directory(folder, error);
+  if (error) fail_to_create(folder, error);
+  return made;
+}
+
+/// Rank 0's choice.
+class Choice {
+ public:
+  Choice(const Options& o, int ranks) : o_(o), ranks_(ranks), chosen_(chosen_facts(o, ranks)) {}
+
+  bool made = false, made_parent = false;  ///< the folder is new, and its parent
+  std::unique_ptr<FolderLock> claim;       ///< of an unnamed run that is resumed
+  fs::path folder;                         ///< empty: none, because it would have to be created
+  std::vector<std::string> notes;
+
+  void choose() {
+    const char* restarts = std::getenv("SLURM_RESTART_COUNT");
+    const bool again = restarts != nullptr && std::atoi(restarts) > 0;
+    const std::string& name = o_.run.name;
+    if (name.empty()) {
+      return number(kRuns / fmt::format("{}-{}", o_.program, o_.model.name),
+                    again || !o_.run.fresh);
+    }
+    const fs::path named = named_folder(name);
+    if (o_.run.fresh)
+      return number(named.parent_path() / split(named.filename().string()).first, again);
+    folder = named;
+    std::error_code unreadable;
+    if (!fs::exists(folder, unreadable)) return create();
+    const auto before = stored_facts(folder);
+    if (!before) return require_no_other_files();
+    const std::string others = other_run_text(differences(*before, chosen_, o_));
+    if (!others.empty()) {
+      fail_usage("{} has other options: {}. Pass the same options, or --new for another run.",
+                 folder.string(), others);
+    }
+  }
+
+ private:
+  /// The folder `stem`-N: with `resume` that of the highest N with the same options, else new.
+  void number(const fs::path& stem, bool resume) {
+    std::map<std::int64_t, fs::path, std::greater<>> runs;
+    std::error_code error;
+    for (fs::directory_iterator entry(stem.parent_path(), error), end; !error && entry != end;
+         entry.increment(error)) {
+      const auto [name, number] = split(entry->path().filename().string());
+      if (name == stem.filename().string()) runs[number] = entry->path();
+    }
+    for (const auto& [number, path] : runs) {
+      const auto before = resume && may_read(path) ? stored_facts(path) : std::nullopt;
+      if (!before) continue;
+      std::string others = other_run_text(differences(*before, chosen_, o_, /*unnamed=*/true));
+      if (others.empty()) others = uneven_shards(*before);
+      if (others.empty() && is_free(path)) {
+        folder = path;
+        return;
+      }
+      if (notes.empty()) {
+        notes.push_back(fmt::format("another run than {}: {}", path.string(),
+                                    others.empty() ? "that one is being trained" : others));
+      }
+    }
+    for (std::int64_t n = runs.empty() ? 1 : runs.begin()->first + 1; !made; ++n) {
+      folder = fmt::format("{}-{}", stem.string(), n);
+      create();
+      if (folder.empty()) return;
+    }
+  }
+
+  /// Whether no process trains the run. Claims it, so that another start finds it in use.
+  bool is_free(const fs::path& path) {
+    if (in_use(path)) return false;
+    if (o_.check || FolderLock::silent_holder(path)) return true;
+    try {
+      claim = std::make_unique<FolderLock>(path, "--run");
+    } catch (const Error&) {
+      if (!in_use(path)) throw;
+      return false;  // another start was faster
+    }
+    return true;
+  }
+
+  /// A run that was killed at once has left only these.
+  void require_no_other_files() const {
+    if (!list_checkpoints(folder / "checkpoints").empty()) return;  // they have the facts too
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
+      if (name == "checkpoints" || name.starts_with("run.lock.") || name.starts_with(kConfigFile) ||
+          name.starts_with(kNetworkFile) || name.find(".tmp-") != name.npos)
+        continue;
+      fail_usage("--run {}: the folder has {}, but no {}. Use another name.", folder.string(), name,
+                 kSummaryFile);
+    }
+    if (error) fail_to_create(folder, error);
+  }
+
+  void create() {
+    if (o_.check) {
+      folder.clear();
+    } else {
+      made = make(folder, made_parent);
+    }
+  }
+
+  /// Why these ranks cannot resume the run with its shards; empty: they can.
+  std::string uneven_shards(const RunFacts& before) const {
+    const std::int64_t shards = before.number("shards");
+    if (o_.schedule.shards_given || shards % ranks_ == 0) return "";
+    return fmt::format("{} ranks cannot share its {} shards evenly", ranks_, shards);
+  }
+
+  const Options& o_;
+  int ranks_;
+  RunFacts chosen_;
+};
+
+/// For await_holder().
+void print_wait(const std::string& folder, const FolderLock::Silent& silent) {
+  try {
+    Console().line(fmt::format(
+        "{:<12} for up to {} s: {} belongs to {}, which gave no sign of life for {} s", "waiting",
+        FolderLock::kSilence - silent.seconds, folder, silent.holder, silent.seconds));
+  } catch (const Error&) {  // a line that cannot be written does not end the run
+  }
+}
+
+}  // namespace
+
+fs::path named_folder(const std::string& name) {
+  fs::path named = name.find('/') == name.npos ? kRuns / name : fs::path(name);
+  if (!named.has_filename()) named = named.parent_path();  // "runs/one/"
+  if (!named.has_parent_path()) named = "." / named;       // "one/"
+  return named;
+}
+
+RunPlace::RunPlace(const Comm& comm, const Options& options) : comm_(comm), options_(options) {
+  if (options.run.none) return;
+  agree(comm, [&] {
+    if (comm.rank() != 0) return;
+    Choice choice(options, comm.size());
+    choice.choose();
+    folder_ = choice.folder.lexically_normal().string();
+    // As --run reads it: a name without a slash is one in runs/.
+    if (!folder_.empty() && folder_.find('/') == folder_.npos) folder_ = "./" + folder_;
+    lock_ = std::move(choice.claim);
+    if (!choice.made) return;
+    made_.emplace_back(folder_);
+    if (choice.made_parent) made_.push_back(made_.front().parent_path());
+    notes_ = std::move(choice.notes);
+  });
+  folder_ = comm.broadcast(folder_);
+}
+
+RunPlace::~RunPlace() {
+  lock_.reset();
+  std::error_code not_empty;
+  for (const fs::path& path : made_) fs::remove(path, not_empty);
+}
+
+void RunPlace::await_holder(const std::function<void()>& look_for_stop) {
+  // The file system's clock may run ahead, so the wait has a limit.
+  constexpr double kMost = FolderLock::kSilence + 20;
+  const double begin = now_seconds();
+  std::string stamp;  // of the claim that is waited for
+  const auto waits = [&] {
+    if (comm_.rank() != 0 || lock_) return false;
+    const auto silent = FolderLock::silent_holder(folder_);
+    if (!silent || now_seconds() - begin > kMost) return false;
+    if (stamp.empty() && !options_.reports.quiet) print_wait(folder_, *silent);
+    if (stamp.empty()) stamp = silent->stamp;
+    return silent->stamp == stamp;
+  };
+  for (;;) {
+    bool waiting = false;
+    agree(comm_, [&] { waiting = waits(); });
+    if (comm_.max(waiting) == 0) return;
+    look_for_stop();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+void RunPlace::claim(const std::function<void()>& look_for_stop) {
+  if (folder_.empty()) return;
+  if (!options_.check) await_holder(look_for_stop);
+  agree(comm_, [&] {
+    if (comm_.rank() != 0) return;
+    for (const std::string& folder : {folder_, checkpoints()}) {
+      const auto made = require_writable_directory(folder, "--run");
+      made_.insert(made_.begin(), made.begin(), made.end());
+    }
+    if (options_.check) {
+      const std::string holder = FolderLock::holder(folder_);
+      if (!holder.empty()) notes_.push_back(fmt::format("{} is in use by {}", folder_, holder));
+      return;
+    }
+    if (!lock_) lock_ = std::make_unique<FolderLock>(folder_, "--run");
+    for (const std::string& folder : {folder_, checkpoints()}) remove_stale_temporaries(folder);
+    if (!lock_->note().empty()) notes_.push_back(lock_->note());
+  });
+}
+
+void RunPlace::name_run(const std::string& run) {
+  if (lock_) lock_->name_run(run);
+}
+
+void RunPlace::require_held() const {
+  if (lock_) lock_->require_held();
+  looked_ = now_seconds();
+}
+
+void RunPlace::require_still_held() const {
+  constexpr double kSeconds = 5;
+  if (now_seconds() - looked_ >= kSeconds) require_held();
+}
+
+}  // namespace lockstep
