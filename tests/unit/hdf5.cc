@@ -173,18 +173,31 @@ TEST_F(Hdf5, EveryTruncationIsAnError) {
   }
 }
 
-/// Files that other programs can make, by HDF5's own calls.
+/// A file as other programs can make it, by HDF5's own calls.
 class Foreign {
  public:
-  explicit Foreign(const std::filesystem::path& file)
-      : file_(H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
+  /// `exists`: the file gets more.
+  explicit Foreign(const std::filesystem::path& file, bool exists = false)
+      : file_(exists ? H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                     : H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
   ~Foreign() { H5Fclose(file_); }
   hid_t id() const { return file_; }
-  /// An array that is not written.
-  void array(const std::string& name, const std::vector<hsize_t>& shape) const {
-    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
-    H5Dclose(H5Dcreate2(file_, name.c_str(), H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT,
-                        H5P_DEFAULT));
+
+  using Store = std::function<void(hid_t creation, hid_t space)>;
+  /// `values`: null: the array is not written. `store` may change how it is stored.
+  void array(
+      const std::string& name, const std::vector<hsize_t>& shape, const float* values = nullptr,
+      hid_t type = H5T_IEEE_F32LE, const Store& store = [](hid_t, hid_t) {}) const {
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
+                creation = H5Pcreate(H5P_DATASET_CREATE), links = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(links, 1);
+    store(creation, space);
+    const hid_t set = H5Dcreate2(file_, name.c_str(), type, space, links, creation, H5P_DEFAULT);
+    EXPECT_GE(set, 0);
+    if (values != nullptr) H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+    H5Dclose(set);
+    H5Pclose(links);
+    H5Pclose(creation);
     H5Sclose(space);
   }
 
@@ -215,31 +228,17 @@ TEST_F(Hdf5, NumbersInOtherFilesAreErrors) {
   const std::filesystem::path secret = directory_ / "secret";
   put(secret, std::string(24, 's'));
   write_small(directory_ / "whole.h5");
-  const hsize_t count = 6;
-  const auto with = [&](const std::string& name, hid_t type, const auto& storage) {
-    const Foreign foreign(file_);
-    const hid_t space = H5Screate_simple(1, &count, nullptr),
-                creation = H5Pcreate(H5P_DATASET_CREATE), links = H5Pcreate(H5P_LINK_CREATE);
-    H5Pset_create_intermediate_group(links, 1);
-    storage(creation, space);
-    const hid_t set =
-        H5Dcreate2(foreign.id(), name.c_str(), type, space, links, creation, H5P_DEFAULT);
-    EXPECT_GE(set, 0);
-    H5Dclose(set);
-    H5Pclose(links);
-    H5Pclose(creation);
-    H5Sclose(space);
-  };
   for (const hid_t type : {H5T_IEEE_F32LE, H5T_STD_U8LE, H5T_STD_I64LE}) {
-    with("parameters/dense/weights", type, [&](hid_t creation, hid_t) {
-      H5Pset_external(creation, secret.c_str(), 0, count * H5Tget_size(type));
-    });
+    Foreign(file_).array("parameters/dense/weights", {6}, nullptr, type,
+                         [&](hid_t creation, hid_t) {
+                           H5Pset_external(creation, secret.c_str(), 0, 6 * H5Tget_size(type));
+                         });
     expect_error({file_.string(), "parameters/dense/weights", "another file"},
                  [&] { Hdf5Reader reader(file_); });
     expect_error({file_.string(), "parameters/dense/weights"},
                  [&] { Hdf5BytesReader reader(file_); });
   }
-  with("images", H5T_IEEE_F32LE, [&](hid_t creation, hid_t space) {
+  Foreign(file_).array("images", {6}, nullptr, H5T_IEEE_F32LE, [&](hid_t creation, hid_t space) {
     const hsize_t all[] = {2, 3};
     const hid_t source = H5Screate_simple(2, all, nullptr);
     H5Pset_virtual(creation, space, (directory_ / "whole.h5").c_str(), "/parameters/conv1/weights",
@@ -253,15 +252,7 @@ TEST_F(Hdf5, NumbersInOtherFilesAreErrors) {
 TEST_F(Hdf5, VerifyingNeedsAChecksumOfEachArray) {
   write_small(file_);
   const std::vector<float> values = ramp(6);
-  const hid_t id = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-  const hsize_t count = values.size();
-  const hid_t space = H5Screate_simple(1, &count, nullptr);
-  const hid_t set =
-      H5Dcreate2(id, "parameters/x", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
-  H5Dclose(set);
-  H5Sclose(space);
-  H5Fclose(id);
+  Foreign(file_, /*exists=*/true).array("parameters/x", {6}, values.data());
   const Hdf5Reader reader(file_);
   EXPECT_EQ(read(reader, "parameters/x"), values) << "data of other programs have none";
   expect_error({file_.string(), "parameters/x"}, [&] { reader.verify(); });
