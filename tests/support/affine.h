@@ -46,7 +46,7 @@ struct AffineOutcome {
 struct AffineCase {
   Shape x = {}, w = {}, y = {};
   Type type = Type::f32;
-  bool positive = false;  ///< x, as after a ReLU
+  bool positive = false;  ///< x in [0, 1), as after a ReLU
   bool coarse = false;    ///< bf16 holds all inputs
   bool biases = true, zero_biases = false;
   bool frozen = false;  ///< without a gradient of the weights
@@ -60,11 +60,14 @@ inline AffineOutcome run_affine(Device& device, AffinePlan& plan, const AffineCa
       y(device, c.y, c.type), dx(device, c.x, c.type), dw(device, c.w, Type::f32),
       db(device, vector, Type::f32), dy(device, c.y, c.type),
       scratch(device, {static_cast<std::int64_t>(plan.scratch_bytes() + 3) / 4}, Type::f32);
-  Random random(7, Purpose::generate, 0, 0);
-  for (Tensor* tensor : {&x, &dy, &w, &b}) tensor->fill(random, 1, c.coarse);
+  std::uint32_t key = 0;
+  for (Tensor* tensor : {&x, &dy, &w, &b}) {
+    Random random(7, Purpose::generate, 0, ++key);
+    tensor->fill(random, 1, c.coarse);
+  }
   if (c.positive) {
     Values values = x.values();
-    for (double& value : values) value = std::abs(value);
+    for (double& value : values) value = (value + 1) / 2;
     x.set(values);
   }
   if (c.zero_biases) b.set(Values(c.w[0]));
