@@ -5,14 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/layers.h"
+#include "tests/support/wrapped_device.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -38,7 +37,7 @@ constexpr const char* kA100 =
     R"("deviceName":"NVIDIA A100-SXM4-80GB","driverVer":13000,"cudaDriverVersion":13000})";
 
 /// Plans like the GPU's back end, but computes nothing.
-class PlanningDevice : public Device {
+class PlanningDevice : public WrappedDevice {
  public:
   explicit PlanningDevice(const Cudnn& library) : planner({&library}, "paper") {
     traits_ = {.description = "paper",
@@ -49,8 +48,6 @@ class PlanningDevice : public Device {
   }
 
   std::string arithmetic() const override { return "paper"; }
-  std::unique_ptr<Stream> stream(Priority) override { return std::make_unique<HostStream>(); }
-  std::unique_ptr<Event> event() override { return nullptr; }
   Memory allocate(std::size_t bytes, Place) override {
     return Memory(new std::byte[bytes], [](std::byte* data) { delete[] data; });  // never touched
   }

@@ -1,4 +1,4 @@
-// One line for the usual check of an error: it is thrown, and it names what matters.
+// Checks an error in one line: it is thrown, and it names what matters.
 #pragma once
 
 #include <gtest/gtest.h>
