@@ -161,7 +161,7 @@ TEST(JsonLines, ReportsAMissingDirectory) {
 TEST(Logs, NameTheirRun) {
   const TemporaryDirectory directory;
   EXPECT_FALSE(logged_run(directory.path()).begun) << "no file";
-  const std::string run = R"({"kind":"run","step":0,"run":")",
+  const std::string run = R"({"kind":"run","step":0,"id":")",
                     step = R"({"kind":"train","step":1})";
   put(directory / "metrics.jsonl", run + "one\"}\n17\n");
   EXPECT_FALSE(logged_run(directory.path()).begun) << "it failed before its first report";
