@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/step/step_options.h"
+#include "net/model.h"
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
 
@@ -172,6 +173,7 @@ struct OptionValue {
 struct Options : StepOptions {
   std::string program;             ///< "train_cifar"
   std::vector<std::string> words;  ///< of the command line, as a shell reads them
+  ModelEntry entry;                ///< of --model
   RunFolderOptions run;
   ReportOptions reports;
   CheckpointOptions checkpoints;

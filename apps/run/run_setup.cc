@@ -123,7 +123,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
                    const std::function<void()>& end_if_stopped)
     : world(world),
       options(options),
-      entry(model_of(options.model)),
+      entry(options.entry),
       recorder(world.flight_recorder().mine()),
       comm(world.comm()),
       shape(shape),

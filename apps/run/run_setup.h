@@ -43,7 +43,7 @@ class RunSetup {
 
   World& world;
   const Options& options;
-  const ModelEntry entry;
+  const ModelEntry& entry;
   RankRecorder& recorder;  ///< of this rank
   Comm comm;
   RunShape shape;

@@ -95,7 +95,7 @@ void read_network(Options& o) {
 }
 
 /// Chooses the data set and the model if the user names none. Returns the model.
-ModelEntry choose_model(Options& o, const Program& program) {
+const ModelEntry& choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
     const DatasetEntry* generated = stand_in(program.dataset);
     o.data.dataset = o.data.folder.empty() && generated ? generated->name : program.dataset;
@@ -110,7 +110,7 @@ ModelEntry choose_model(Options& o, const Program& program) {
   o.schedule.default_steps = data.steps;
   o.model.name = given;
   if (is_network_file(given)) read_network(o);
-  const ModelEntry model = model_of(o.model);
+  const ModelEntry& model = o.entry = model_called(o.model.name, o.model.network, given);
   if (program.resizes && data.resizes && o.data.images.size == 0)
     o.data.images.size = static_cast<int>(model.sample[1]);
   if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&
@@ -282,7 +282,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   o.schedule.steps_given = rows.at("--steps").given() || o.find_lr.steps > 0;
   o.schedule.shards_given = rows.at("--shards").given();
   follow_recipe(rows, program.recipe, program.name);
-  const ModelEntry model = choose_model(o, program);
+  const ModelEntry& model = choose_model(o, program);
   follow_recipe(rows, model.recipe, o.model.given);
   settle_folder(o.run, rows);
   check_together(o, rows);

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "net/model.h"
-#include "net/model_options.h"
 
 namespace lockstep {
 
@@ -23,11 +22,6 @@ ModelEntry built_in_network(const std::string& name, const std::string& text);
 
 /// The model with this name: of `text`, or if it is empty, of the registry.
 ModelEntry model_called(const std::string& name, const std::string& text, const std::string& file);
-/// The model of a run, after parsing.
-inline ModelEntry model_of(const ModelOptions& options) {
-  return model_called(options.name, options.network, options.given);
-}
-
 /// "line 7 is `...`, not `...`": the first line of `now` that differs from `before`; empty: none.
 std::string network_difference(const std::string& before, const std::string& now);
 
