@@ -42,7 +42,8 @@ std::string bucket_text(const RunFacts& facts) {
 std::string memory_text(const RunFacts& facts) {
   std::size_t total = 0;
   std::vector<std::string> texts;
-  for (const auto& [name, value] : facts.value("memory").items()) {
+  const RunFacts::Json memory = facts.value("memory");
+  for (const auto& [name, value] : memory.items()) {
     const auto bytes = value.get<std::size_t>();
     total += bytes;
     if (bytes > 0) texts.push_back(fmt::format("{} {:.1f}", name, mebibytes(bytes)));
