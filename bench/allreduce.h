@@ -40,9 +40,9 @@ std::string table_line(const AllreduceRow& row, int ranks);
 std::string json_line(const AllreduceRow& row, int ranks);
 
 /// After the table: the fastest reducer by range of sizes, with its speed as a multiple of that of
-/// `peer` ("4 B .. 1 KiB": "shared"), and the average bus bandwidth of each reducer over all sizes.
+/// kPeer ("4 B .. 1 KiB": "shared"), and the average bus bandwidth of each reducer over all sizes.
 /// One rank sends nothing, so that it has neither.
-std::string results_text(const std::vector<AllreduceRow>& rows, int ranks, const std::string& peer);
+std::string results_text(const std::vector<AllreduceRow>& rows, int ranks);
 
 /// MPI_Allreduce in fp32, in place and blocking: the peer in every table.
 inline constexpr const char* kPeer = "MPI_Allreduce";

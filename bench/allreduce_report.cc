@@ -24,18 +24,18 @@ std::string size_name(std::int64_t bytes) {
 
 /// The reducer with the least median by range of sizes. `auto` is one of the others, so it counts
 /// only beside the peer.
-std::string ranking(const std::vector<AllreduceRow>& rows, const std::string& peer) {
+std::string ranking(const std::vector<AllreduceRow>& rows) {
   struct Winner {
     std::int64_t from, to;
     std::string winner;
     double least = 0, most = 0;  ///< times as fast as the peer
   };
   const bool others = std::any_of(rows.begin(), rows.end(), [&](const AllreduceRow& row) {
-    return row.reducer != "auto" && row.reducer != peer;
+    return row.reducer != "auto" && row.reducer != kPeer;
   });
   std::map<std::int64_t, const AllreduceRow*> best, peers;
   for (const AllreduceRow& row : rows) {
-    if (row.reducer == peer) peers[row.bytes] = &row;
+    if (row.reducer == kPeer) peers[row.bytes] = &row;
     if (others && row.reducer == "auto") continue;
     const AllreduceRow*& least = best[row.bytes];
     if (!least || row.median_us < least->median_us) least = &row;
@@ -50,7 +50,8 @@ std::string ranking(const std::vector<AllreduceRow>& rows, const std::string& pe
     last.least = std::min(last.least, ratio);
     last.most = std::max(last.most, ratio);
   }
-  std::string text = fmt::format("{:<24}{:<20}{}\n", "fastest", "reducer", "times " + peer);
+  std::string text =
+      fmt::format("{:<24}{:<20}{}\n", "fastest", "reducer", fmt::format("times {}", kPeer));
   for (const Winner& s : winners) {
     const std::string range =
         s.from == s.to ? size_name(s.from) : size_name(s.from) + " .. " + size_name(s.to);
@@ -110,10 +111,9 @@ std::string json_line(const AllreduceRow& row, int ranks) {
       row.wrong ? std::to_string(*row.wrong) : "null");
 }
 
-std::string results_text(const std::vector<AllreduceRow>& rows, int ranks,
-                         const std::string& peer) {
+std::string results_text(const std::vector<AllreduceRow>& rows, int ranks) {
   if (ranks == 1) return "One rank sends nothing. Start several: mpirun -np 4 bench_allreduce\n";
-  return ranking(rows, peer) + "\n" + average_bandwidths(rows, ranks);
+  return ranking(rows) + "\n" + average_bandwidths(rows, ranks);
 }
 
 }  // namespace lockstep

@@ -190,7 +190,7 @@ int run(const World& world, const BenchOptions& o) {
     }
   }
   agree(comm, [&] {
-    if (table) fmt::print("\n{}", results_text(rows, comm.size(), kPeer));
+    if (table) fmt::print("\n{}", results_text(rows, comm.size()));
     require(wrong == 0, "{} elements are not the sum. Report this with the command.", wrong);
   });
   return kExitSuccess;

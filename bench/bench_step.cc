@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/options/help.h"
-#include "apps/run/training_program.h"
 #include "apps/run/run_setup.h"
+#include "apps/run/training_program.h"
 #include "bench/affine_bench.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/watchdog.h"
