@@ -58,7 +58,7 @@ std::string order_words(const Json& order) {
 
 /// Any value in words.
 std::string words_of(const Json& value) {
-  if (value.is_null()) return "not set";
+  if (value.empty()) return "not set";  // null, or a list without values
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return value.dump();
   std::vector<std::string> parts;

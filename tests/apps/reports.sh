@@ -201,7 +201,7 @@ expect "the options of a checkpoint are a config file" test "$code" = 0
 expect_same_state "which gives the same run" "$(step_file "$folder/line" 3)" "$(step_file "$folder/again" 3)"
 saved "$(step_file "$folder/again" 3)" >"$folder/again.toml"
 expect "and the same options" cmp "$folder/saved.toml" "$folder/again.toml"
-while IFS== read -r name _; do
+while read -r name _; do
   expect "the help has --$name" grep -qE -- "^ +(-., ?)?--$name( |\$)" "$folder/help"
 done <"$folder/saved.toml"
 

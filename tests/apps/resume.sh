@@ -60,7 +60,8 @@ expect_undisturbed "a run that was complete already" longer 12
 for other in '--lr 0.5' '--global-batch 32'; do
   # shellcheck disable=SC2086  # two words
   ranks 2 train_cifar "${small[@]}" "${state[@]}" $other --steps 12 --run "$folder/longer"
-  expect_error "a complete run with another ${other% *}" 2 "longer ${other% *} --new"
+  name=${other% *} name=${name#--}
+  expect_error "a complete run with another $name" 2 "longer ${name/-/.} ${other#* } --new"
 done
 
 # --resume never begins anew, in the log too, but not among the checkpoints of another run.
