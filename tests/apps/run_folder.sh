@@ -44,12 +44,12 @@ kept 1 --steps 3 --run one
 kept 1 --steps 3 --run one --new --lr 0.3
 expect "their names" test "$(runs)" = "one one-1 train_cifar-resnet_small-1 train_cifar-resnet_small-2 train_cifar-resnet_small-3"
 refused "a named run with another rate" 2 'runs/one --lr 0\.3 0\.1 --new' --steps 6 --run one --lr 0.3
-refused "with another batch" 2 'step-0000000003\.h5 --global-batch --new' --steps 6 --run runs/one/ --global-batch 8
+refused "with another batch" 2 'runs/one global.batch 8 16 --new' --steps 6 --run runs/one/ --global-batch 8
 refused "with another model" 2 'runs/one --model tutorial resnet_small' --run one --model tutorial --global-batch 16
 mkdir mine && touch mine/notes
-refused "a folder that is no run" 2 'mine notes config.toml' --run ./mine
+refused "a folder that is no run" 2 'mine notes summary.json' --run ./mine
 refused "--run and --no-run" 2 '--no-run --run' --run one --no-run
-refused "a file" 1 'mine/notes --run --no-run' --run ./mine/notes
+refused "a file" 1 'mine/notes Not.a.directory' --run ./mine/notes
 expect_files "the folder stays as it was" mine notes
 kept 1 --steps 1 --run slash/
 expect "a path that ends with a slash" test -f slash/config.toml
