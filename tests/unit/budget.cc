@@ -2,8 +2,9 @@
 // these numbers in the same commit, and its message gives the reason.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
-#include <map>
 
 #include "apps/run/training_program.h"
 #include "src/base/text.h"
@@ -11,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kMostLines = 46479, kMostLinesInTests = 24964, kMostOptions = 97;
+constexpr std::int64_t kMostLines = 46479, kMostLinesInTests = 24965, kMostOptions = 97;
 
 constexpr const char* kAdvice =
     ". Make the change smaller, remove what costs more than it brings, or raise the number in "
