@@ -105,7 +105,7 @@ expect_files "the good checkpoints are as they were" "$good/checkpoints" step-00
 touch "$folder/file"
 both_fail 1 "$folder/file/below Not.a.directory --run" --run "$folder/file/below"
 fails 1 "/proc/none --run" --run /proc/none
-mkdir "$folder/odd" && cp "$good/config.toml" "$folder/odd" && mkdir "$folder/odd/metrics.jsonl"
+mkdir "$folder/odd" && cp "$good/"{config.toml,summary.json} "$folder/odd" && mkdir "$folder/odd/metrics.jsonl"
 fails 1 "metrics.jsonl Is.a.directory" --run "$folder/odd"
 
 # A full disk in the middle of a checkpoint: the one before stays, no temporary does.
