@@ -154,7 +154,7 @@ TEST_F(JsonLinesTest, ReportsAMissingDirectory) {
 
 TEST_F(JsonLinesTest, LogsNameTheirRun) {
   EXPECT_FALSE(logged_run(directory_.path()).begun) << "no file";
-  const std::string run = R"({"kind":"run","step":0,"run":")",
+  const std::string run = R"({"kind":"run","step":0,"id":")",
                     step = R"({"kind":"train","step":1})";
   put(file_, run + "one\"}\n17\n");
   EXPECT_FALSE(logged_run(directory_.path()).begun) << "it failed before its first report";
