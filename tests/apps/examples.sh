@@ -42,8 +42,8 @@ train_here() {  # FOLDER PROGRAM OPTION...
   done
   cp "$folder/$place"/runs/first/checkpoints/{step-*,best}.h5
 }
-train_here train_cifar train_cifar
-train_here train_mnist train_mnist
+train_here train_cifar train_cifar --model resnet_small
+train_here train_mnist train_mnist --model resnet_small
 train_here train_reuters train_reuters
 train_here photo_runs train_images --data photos
 small_data "$folder/made"
