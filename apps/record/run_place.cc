@@ -86,6 +86,8 @@ class Choice {
     folder = named;
     std::error_code unreadable;
     if (!fs::exists(folder, unreadable)) return create();
+    if (!fs::is_directory(folder, unreadable))
+      fail_usage("--run {} is not a folder. Use another name.", folder.string());
     const auto before = stored_facts(folder);
     if (!before) return require_no_other_files();
     const std::string others = other_run_text(differences(*before, chosen_, o_));

@@ -49,7 +49,7 @@ refused "with another model" 2 'runs/one --model tutorial resnet_small' --run on
 mkdir mine && touch mine/notes
 refused "a folder that is no run" 2 'mine notes summary.json' --run ./mine
 refused "--run and --no-run" 2 '--no-run --run' --run one --no-run
-refused "a file" 1 'mine/notes Not.a.directory' --run ./mine/notes
+refused "a file" 2 'mine/notes not.a.folder' --run ./mine/notes
 expect_files "the folder stays as it was" mine notes
 kept 1 --steps 1 --run slash/
 expect "a path that ends with a slash" test -f slash/config.toml
