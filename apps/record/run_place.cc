@@ -215,8 +215,10 @@ RunPlace::RunPlace(const Comm& comm, const Options& options) : comm_(comm), opti
 }
 
 RunPlace::~RunPlace() {
-  lock_.reset();
   std::error_code not_empty;
+  // While the claim stands, because the next holder may need it.
+  if (lock_) fs::remove(checkpoints(), not_empty);
+  lock_.reset();
   for (const fs::path& path : made_) fs::remove(path, not_empty);
 }
 
@@ -247,16 +249,15 @@ void RunPlace::claim(const std::function<void()>& look_for_stop) {
   if (!options_.check) await_holder(look_for_stop);
   agree(comm_, [&] {
     if (comm_.rank() != 0) return;
-    for (const std::string& folder : {folder_, checkpoints()}) {
-      const auto made = require_writable_directory(folder, "--run");
-      made_.insert(made_.begin(), made.begin(), made.end());
-    }
+    const auto made = require_writable_directory(folder_, "--run");
+    made_.insert(made_.begin(), made.begin(), made.end());
     if (options_.check) {
       const std::string holder = FolderLock::holder(folder_);
       if (!holder.empty()) notes_.push_back(fmt::format("{} is in use by {}", folder_, holder));
       return;
     }
     if (!lock_) lock_ = std::make_unique<FolderLock>(folder_, "--run");
+    require_writable_directory(checkpoints(), "--run");
     for (const std::string& folder : {folder_, checkpoints()}) remove_stale_temporaries(folder);
     if (!lock_->note().empty()) notes_.push_back(lock_->note());
   });
