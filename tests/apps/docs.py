@@ -48,6 +48,14 @@ def check_links(page, text):
             faults.append(f"{page}: no heading for {target}")
 
 
+def check_paths(page, text):
+    """Files and folders of the sources exist. A path may lack its extension; that of an example has NAME, scale or small."""
+    for path in re.findall(r"`((?:apps|bench|cmake|collectives|docs|net|scripts|slurm|src|tests)/[\w./-]+)`", text):
+        example = re.search(r"NAME|net/layers/scale\.cc|networks/small\.toml", path)
+        if not example and not (sources / path).exists() and not list(sources.glob(path + ".*")):
+            faults.append(f"{page}: there is no {path}")
+
+
 def check_sentences(page, text):
     prose = [line for line in without_code(text).splitlines() if not re.match(r"\s*(\||#|!\[)", line)]
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )", "\n".join(prose)):
@@ -131,6 +139,8 @@ for page in pages:
     check_links(page, text)
     check_sentences(page, text)
     check_options(page, text)
+    if (sources / "src").is_dir():
+        check_paths(page, text)
     check_words(page, without_code(text))
     if page.name == "troubleshooting.md":
         check_troubleshooting(page, text)

@@ -25,12 +25,12 @@ fi
 # The check itself can fail.
 cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/"
 mkdir -p "$folder/bad" && cp -r "$root/docs" "$root/README.md" "$root/CONTRIBUTING.md" "$folder/bad/"
-echo 'See [nothing](nowhere.md) and [no heading](glossary.md#no-such-heading). Pass `--no-such-option`. It is the usual one.' >>"$folder/bad/docs/glossary.md"
+echo 'See [nothing](nowhere.md) and [no heading](glossary.md#no-such-heading). Pass `--no-such-option`. See `src/no-such-path.h`. It is the usual one.' >>"$folder/bad/docs/glossary.md"
 printf '\n| message contains | reason | fix |\n|---|---|---|\n| `no such message` | none | none |\n' >>"$folder/bad/docs/troubleshooting.md"
 sed 's/^  --lr NUMBER .*/  --lr NUMBER/' "$folder/help" >"$folder/bad/help"
 python3 "$here/docs.py" "$folder/bad" "$folder/bad/help" "$root" >"$folder/found"
 expect "the check finds an option without help" grep -q -- '--lr has no text' "$folder/found"
-for word in nowhere.md no-such-heading no-such-option usual; do
+for word in nowhere.md no-such-heading no-such-option no-such-path usual; do
   expect "the check finds $word" grep -q "glossary.md.*$word" "$folder/found"
 done
 expect "the check finds a message that no program prints" grep -q "troubleshooting.md.*'no such message'" "$folder/found"
