@@ -73,14 +73,14 @@ FOLDER=data start settings
 expect "and agree" test $? = 0
 
 cd "$folder" || exit 1
-learn() { run mpirun --oversubscribe -np 2 "$trainer/build/$1" "${@:2}" --no-run --threads 1 --global-batch 32 --eval-every 0; }
+learn() { run mpirun --oversubscribe -np 2 "$trainer/build/$1" "${@:2}" --threads 1 --global-batch 32 --eval-every 0; }
 learn stripes --steps 20 --run "$folder/striped"
 expect "a data set of the user's own is trained on" test "$code" = 0
 expect_line "and learnt" 'step 20/20 accuracy 100%'
 run "$prefix/bin/export_model" "$folder/striped" "$folder/striped.onnx"
 expect_error "its samples have no form" 1 '^export_model: striped SampleFormat'
-learn small --dataset synthetic --steps 2
+learn small --dataset synthetic --steps 2 --no-run
 expect "a model of the user's own is trained" test "$code" = 0
-learn small --dataset synthetic --model smal
+learn small --dataset synthetic --model smal --no-run
 expect_error "and suggested" 2 '^train_small small'
 finish
