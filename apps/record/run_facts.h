@@ -83,7 +83,7 @@ RunFacts facts_of(const RunParts& parts);
 /// shape_of().
 RunFacts chosen_facts(const Options& options, int ranks);
 
-/// What another value means for a run that resumes.
+/// The consequence of another value for a run that resumes.
 enum class Meaning : std::uint8_t {
   free,       ///< nothing
   last_bits,  ///< the last bits of its weights may differ

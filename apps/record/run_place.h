@@ -35,7 +35,7 @@ class RunPlace {
 
   /// "runs/NAME", the same on all ranks; empty: the run keeps nothing.
   const std::string& folder() const { return folder_; }
-  /// Of its checkpoints; empty: there is none.
+  /// The folder of its checkpoints; empty: there is none.
   std::string checkpoints() const { return folder_.empty() ? "" : folder_ + "/checkpoints"; }
   /// On rank 0: results of the choice and of the claim, one line each.
   const std::vector<std::string>& notes() const { return notes_; }
