@@ -74,8 +74,9 @@ void resume_among(Resumption& r, const std::string& how, const std::filesystem::
       how != "never" && std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
                                                     newest.parent_path(), error);
   fail_usage(
-      "--resume {}: the folder already contains checkpoints of another run ({}). Use --new{}.", how,
-      newest.string(), inside ? ", or move those of higher steps away" : "");
+      "--resume {}: the folder already contains checkpoints that this did not begin ({}). Use "
+      "--new{}.",
+      how, newest.string(), inside ? ", or move those of higher steps away" : "");
 }
 
 void resolve(Resumption& r, const std::string& how, const std::string& folder) {
@@ -107,6 +108,8 @@ void require_same_network(const Options& o, const RunFacts& before, int ranks,
       fail_usage("{}: {}. Pass --dataset {} {}, or {}.", name, change.text, change.was,
                  was_generated ? "without --data" : "with its --data DIR", other);
     }
+    if (change.subject == "--model" && !(before.text("network") + o.model.network).empty())
+      fail_usage("{}: {}. Pass the --model of its run, or {}.", name, change.text, other);
     if (change.subject == "--model" || change.subject == "--seed") {
       fail_usage("{}: {}. Pass {} {}, or {}.", name, change.text, change.subject, change.was,
                  other);

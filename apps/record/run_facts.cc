@@ -56,9 +56,11 @@ std::string order_words(const Json& order) {
       order.contains("ctas") ? fmt::format(" with {} CTAs", order["ctas"].dump()) : "");
 }
 
+constexpr const char* kNotSet = "not set";
+
 /// Any value in words.
 std::string words_of(const Json& value) {
-  if (value.empty()) return "not set";  // null, or a list without values
+  if (value.empty()) return kNotSet;  // null, or a list without values
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return value.dump();
   std::vector<std::string> parts;
@@ -235,7 +237,10 @@ void add(std::vector<Change>& changes, Meaning meaning, const std::string& subje
          const std::string& is, const std::string& was) {
   for (const Change& other : changes)
     if (other.subject == subject) return;
-  changes.push_back({meaning, subject, fmt::format("{} is {}, not {}", subject, is, was), was});
+  const std::string text = was == kNotSet  ? fmt::format("{} is {}, and was not set", subject, is)
+                           : is == kNotSet ? fmt::format("{} is not set, and was {}", subject, was)
+                                           : fmt::format("{} is {}, not {}", subject, is, was);
+  changes.push_back({meaning, subject, text, was});
 }
 
 /// Adds the options that differ from those of `before`.
@@ -270,6 +275,14 @@ std::string dumped(const Json& values) {
 
 RunFacts::RunFacts(const Json& values) : values_(cleaned(Json::parse(dumped(values)))) {}
 
+std::optional<RunFacts> RunFacts::read(const std::string& text) {
+  constexpr int kDeepest = 32;  // values within others; copies and dump() recurse
+  const auto keep = [](int depth, Json::parse_event_t, const Json&) { return depth <= kDeepest; };
+  const Json values = Json::parse(text, keep, /*allow_exceptions=*/false);
+  if (!values.is_object() || !values.value("options", Json::object()).is_object()) return {};
+  return RunFacts(values);
+}
+
 RunFacts RunFacts::of(const std::filesystem::path& file, const CheckpointMetadata& metadata) {
   const auto& texts = metadata.texts;
   const auto found = texts.find(kFacts);
@@ -281,10 +294,10 @@ RunFacts RunFacts::of(const std::filesystem::path& file, const CheckpointMetadat
       values["class_names"] = lines_of(names->second);
     return RunFacts(values);
   }
-  const Json values = Json::parse(found->second, nullptr, /*allow_exceptions=*/false);
-  require(values.is_object(), "{} is damaged: its facts are no JSON. Use another file.",
+  const auto facts = read(found->second);
+  require(facts.has_value(), "{} is damaged: its facts are no JSON. Use another file.",
           file.string());
-  return RunFacts(values);
+  return *facts;
 }
 
 std::string RunFacts::text(const std::string& name) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,6 +31,8 @@ class RunFacts {
   RunFacts() = default;
   /// `values`: an object.
   explicit RunFacts(const Json& values);
+  /// Those in JSON; nothing: it is damaged.
+  static std::optional<RunFacts> read(const std::string& text);
   /// Those of a checkpoint or of another file of weights, whose metadata these are. Throws Error
   /// that names the file if they are damaged.
   static RunFacts of(const std::filesystem::path& file, const CheckpointMetadata& metadata);

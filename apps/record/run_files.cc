@@ -86,8 +86,7 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
 void rewrite(const std::filesystem::path& folder, const std::string& run,
              const std::function<bool(ordered_json&)>& change) {
   const std::filesystem::path file = folder / kSummaryFile;
-  std::ifstream in(file);
-  ordered_json summary = ordered_json::parse(in);
+  ordered_json summary = ordered_json::parse(read_file(file).value_or(""));
   if (summary.at("id") != run || !change(summary)) return;
   summary.at("times").at("written") = timestamp();
   replace_file(file, text_of(summary));
@@ -145,10 +144,8 @@ void RunFiles::write(const RunRecord& record) const {
 }
 
 std::optional<RunFacts> stored_facts(const std::filesystem::path& folder) {
-  const auto text = read_file(folder / kSummaryFile);
-  const auto values = ordered_json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
-  if (!values.is_object() || !values.contains("options")) return {};
-  return RunFacts(values);
+  const auto facts = RunFacts::read(read_file(folder / kSummaryFile).value_or(""));
+  return facts && facts->has("options") ? facts : std::nullopt;
 }
 
 FailureRecord::FailureRecord(const std::string& folder, std::string program, std::string run)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -141,16 +142,18 @@ class Choice {
     return true;
   }
 
-  /// A run that was killed at once has left only these.
+  /// A run that was killed at once, or met a full disk, has left only its own files.
   void require_no_other_files() const {
     if (!list_checkpoints(folder / "checkpoints").empty()) return;  // they have the facts too
     std::error_code error;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
       const std::string name = entry->path().filename().string();
-      if (name == "checkpoints" || name.starts_with("run.lock.") || name.starts_with(kConfigFile) ||
-          name.starts_with(kNetworkFile) || name.find(".tmp-") != name.npos)
-        continue;
+      constexpr std::array kOwn{"checkpoints", "run.lock.",     "config.toml", "network.toml",
+                                "events.out.", "metrics.jsonl", "report.html"};
+      const bool own = std::any_of(kOwn.begin(), kOwn.end(),
+                                   [&](const char* prefix) { return name.starts_with(prefix); });
+      if (own || name.find(".tmp-") != name.npos) continue;
       fail_usage("--run {}: the folder has {}, but no {}. Use another name.", folder.string(), name,
                  kSummaryFile);
     }

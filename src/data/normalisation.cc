@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/base/plural.h"
+#include "src/data/augment.h"
 
 namespace lockstep {
 namespace {
@@ -73,8 +74,15 @@ SampleFormat format_from(const std::string& text) {
                                      {"width", &format.size.width},
                                      {"channels", &format.size.channels}}) {
       object.at(name).get_to(*edge);
-      require(*edge >= 0 && *edge <= 1 << 20, "{} is {}", name, *edge);
+      const std::int64_t least = format.kind == SampleFormat::Kind::values ? 0 : 1;
+      require(object.at(name).is_number_integer() && *edge >= least && *edge <= 1 << 20, "{} is {}",
+              name, *edge);
     }
+    const ImageSize& size = format.size;
+    require(format.kind != SampleFormat::Kind::crops ||
+                (size.height == kImageSide && size.width == kImageSide &&
+                 size.channels == kImageChannels),
+            "crops come from {} pixels", kImageSide);
     object.at("planes").get_to(format.size.planes);
     object.at("files").get_to(format.files);
   } catch (const std::exception&) {

@@ -827,7 +827,7 @@ TEST_F(Photos, InUseAreSeenAsInEvaluation) {
 }
 
 TEST(Format, ComesBackFromItsText) {
-  const SampleFormat format{.kind = SampleFormat::Kind::crops, .size = {32, 30, 3, true}};
+  const SampleFormat format{.kind = SampleFormat::Kind::images, .size = {32, 30, 3, true}};
   const SampleFormat back = format_from(to_text(format));
   EXPECT_EQ(back.kind, format.kind);
   EXPECT_EQ(back.size, format.size);
@@ -836,6 +836,8 @@ TEST(Format, ComesBackFromItsText) {
       const char* text :
       {"", "{}", "[]", R"({"kind": "films"})",
        R"({"kind": "images", "height": -1, "width": 1, "channels": 1, "planes": false, "files": false})",
+       R"({"kind": "crops", "height": 1, "width": 32, "channels": 3, "planes": true, "files": false})",
+       R"({"kind": "images", "height": 1.5, "width": 1, "channels": 1, "planes": false, "files": false})",
        R"({"kind": "images", "height": 1e9, "width": 1, "channels": 1, "planes": false, "files": false})"})
     EXPECT_NE(error_of([&] { format_from(text); }), "") << text;
 }

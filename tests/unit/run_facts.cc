@@ -89,7 +89,7 @@ TEST(RunFacts, OptionsMissingInTheCheckpointHadTheirDefaults) {
                              {"mixup", "0.2", "0", true},
                              {"keep", "7", "3", false},
                              {"init", "\"a.h5\"", "", true}}),
-            "--mixup is 0.2, not 0, --init is a.h5, not not set");
+            "--mixup is 0.2, not 0, --init is a.h5, and was not set");
   EXPECT_EQ(changed(Json::object(), {{"lr", "0.2", "0.5", true}}), "") << "without options";
 }
 
@@ -100,7 +100,7 @@ TEST(RunFacts, UnnamedRunsHaveTheSameOptionsOfTheCheckpointToo) {
   const RunFacts before(Json{{"options", {{"lr", 0.1}}}}), now;
   EXPECT_EQ(other_run_text(differences(before, now, options)), "");
   EXPECT_EQ(other_run_text(differences(before, now, options, /*unnamed=*/true)),
-            "--batch is 8, not not set");
+            "--batch is 8, and was not set");
 }
 
 TEST(RunFacts, NamesTheOrderOfShards) {
@@ -125,6 +125,9 @@ TEST(RunFacts, AreTheSameAfterACheckpoint) {
                          RunFacts::of("c.h5", {{}, {{kFacts, "{"}}});
                        }),
                        {"c.h5", "damaged"}));
+  EXPECT_FALSE(RunFacts::read(R"({"options": [1]})"));
+  const std::string deep = "{\"a\":" + std::string(100000, '[') + std::string(100000, ']') + "}";
+  EXPECT_TRUE(RunFacts::read(deep)) << "what is too deep is left out";
   const RunFacts other =
       RunFacts::of("w.safetensors", {{}, {{"model", "m"}, {"class_names", "a\nb"}}});
   EXPECT_EQ(other.texts("class_names"), (std::vector<std::string>{"a", "b"}));
