@@ -114,9 +114,6 @@ Outcome run_case(const LayerCase& c, Type type, int threads, bool coarse) {
 class EveryLayer : public testing::TestWithParam<LayerCase> {};
 
 void check_against_double(const LayerCase& c, Device* device, double tolerance) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "skipped: ThreadSanitizer does not see how OpenMP orders its team";
-#endif
   Outcome o = run_case(c, Type::f32, device, false);
   EXPECT_LT(relative_error(o.y, c.reference(o.in)), tolerance) << "forward";
   const auto compare = [&](const char* what, const Values& gradient, Values& values) {
@@ -132,13 +129,16 @@ void check_against_double(const LayerCase& c, Device* device, double tolerance) 
   }
 }
 
-TEST_P(EveryLayer, GradientsMatchCentralDifferencesInDouble) {
-  check_against_double(GetParam(), make_cpu_device(1).get(), GetParam().tolerance);
+void check_on_cores(const LayerCase& c, int threads) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "skipped: ThreadSanitizer does not see how OpenMP orders its team";
+#endif
+  check_against_double(c, make_cpu_device(threads).get(), c.tolerance);
 }
 
-TEST_P(EveryLayer, GradientsMatchWithSeveralThreads) {
-  check_against_double(GetParam(), make_cpu_device(3).get(), GetParam().tolerance);
-}
+TEST_P(EveryLayer, GradientsMatchCentralDifferencesInDouble) { check_on_cores(GetParam(), 1); }
+
+TEST_P(EveryLayer, GradientsMatchWithSeveralThreads) { check_on_cores(GetParam(), 3); }
 
 /// Compares y and all gradients.
 void expect_near(const Outcome& is, const Outcome& wanted, double tolerance) {
