@@ -24,9 +24,12 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, pr
 
 namespace {
 
-/// Whether a run has saved `before` again as `now`, after the evaluation that was due.
-bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now) {
+/// Whether a run has saved `before` again as `now`, of `file`, after the evaluation that was due.
+bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now,
+                    const std::filesystem::path& file) {
   for (CheckpointMetadata* metadata : {&before, &now}) {
+    // Other facts may differ, such as the memory of a run that has resumed.
+    metadata->texts[kFacts] = RunFacts::of(file, *metadata).text("id");
     for (const char* name : {kBest, kReached, kSinceBest}) metadata->texts.erase(name);
   }
   const bool evaluated = before.texts.erase(kEvaluation) > 0,
@@ -102,7 +105,7 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
         checkpoint->verify();
         last_ = stamp;
         const CheckpointMetadata before = std::exchange(last_metadata_, checkpoint->metadata());
-        return only_evaluated(before, last_metadata_) ? nullptr : std::move(checkpoint);
+        return only_evaluated(before, last_metadata_, file) ? nullptr : std::move(checkpoint);
       } catch (const Error& error) {
         vanished = stamp_of(file) != stamp;
         if (vanished) break;

@@ -76,6 +76,17 @@ TEST(CheckpointFolder, SkipsACheckpointThatIsSavedAgainAfterItsEvaluation) {
   EXPECT_EQ(step_of(folder.next()), 2);
   save(directory.path(), 2, 0, {{"run", "77"}});
   EXPECT_EQ(step_of(folder.next()), 2) << "of another run";
+  const auto facts = [](const char* id, int memory) {
+    return fmt::format(R"({{"id": "{}", "memory": {{"loader": {}}}}})", id, memory);
+  };
+  save(directory.path(), 2, 0, {{kFacts, facts("4a11", 1)}, {"evaluation", "due"}});
+  EXPECT_EQ(step_of(folder.next()), 2);
+  save(directory.path(), 2, 0, {{kFacts, facts("4a11", 2)}});
+  EXPECT_EQ(step_of(folder.next()), -1) << "resumed, and evaluated";
+  save(directory.path(), 2, 0, {{kFacts, facts("4a11", 2)}, {"evaluation", "due"}});
+  EXPECT_EQ(step_of(folder.next()), 2);
+  save(directory.path(), 2, 0, {{kFacts, facts("77", 2)}});
+  EXPECT_EQ(step_of(folder.next()), 2) << "of another run";
   save(directory.path(), 3, 0, {{"evaluation", "due"}, {kBest, "top-1 0.5 at step 2"}});
   EXPECT_EQ(step_of(folder.next()), 3);
   save(directory.path(), 3, 0, {{kBest, "top-1 0.6 at step 3"}, {kReached, "60"}});
