@@ -12,6 +12,7 @@
 #include "src/device/cuda/device.h"
 #include "src/device/cuda/layers.h"
 #include "src/device/cuda/planner.h"
+#include "tests/support/affine.h"
 #include "tests/support/tensor.h"
 
 namespace lockstep::cuda {
@@ -38,29 +39,14 @@ Reference reference(const Convolution& c, const Values& x, const Values& w, cons
                     const Values& y) {
   Values sum[] = {Values(c.x.count()), Values(c.w.count()), Values(c.y.count())}, size[3];
   for (int i = 0; i < 3; ++i) size[i].resize(sum[i].size());
-  const std::int64_t groups = c.x[3] / c.w[3];
-  for (std::int64_t n = 0; n < c.y[0]; ++n)
-    for (std::int64_t oy = 0; oy < c.y[1]; ++oy)
-      for (std::int64_t ox = 0; ox < c.y[2]; ++ox)
-        for (std::int64_t o = 0; o < c.y[3]; ++o)
-          for (std::int64_t ky = 0; ky < c.w[1]; ++ky)
-            for (std::int64_t kx = 0; kx < c.w[2]; ++kx) {
-              const std::int64_t iy = oy * c.stride[0] - c.pad[0] + ky * c.dilation[0],
-                                 ix = ox * c.stride[1] - c.pad[1] + kx * c.dilation[1],
-                                 first = o / (c.y[3] / groups) * c.w[3];
-              if (iy < 0 || iy >= c.x[1] || ix < 0 || ix >= c.x[2]) continue;
-              for (std::int64_t k = 0; k < c.w[3]; ++k) {
-                const std::int64_t xi = ((n * c.x[1] + iy) * c.x[2] + ix) * c.x[3] + first + k,
-                                   wi = ((o * c.w[1] + ky) * c.w[2] + kx) * c.w[3] + k,
-                                   yi = ((n * c.y[1] + oy) * c.y[2] + ox) * c.y[3] + o;
-                const double products[] = {w[wi] * y[yi], x[xi] * y[yi], x[xi] * w[wi]};
-                const std::int64_t places[] = {xi, wi, yi};
-                for (int i = 0; i < 3; ++i) {
-                  sum[i][places[i]] += products[i];
-                  size[i][places[i]] += std::abs(products[i]);
-                }
-              }
-            }
+  for_products(c, [&](std::int64_t xi, std::int64_t wi, std::int64_t yi) {
+    const double products[] = {w[wi] * y[yi], x[xi] * y[yi], x[xi] * w[wi]};
+    const std::int64_t places[] = {xi, wi, yi};
+    for (int i = 0; i < 3; ++i) {
+      sum[i][places[i]] += products[i];
+      size[i][places[i]] += std::abs(products[i]);
+    }
+  });
   const int which = c.pass == Pass::forward ? 2 : c.pass == Pass::backward_data ? 0 : 1;
   Reference result{sum[which], size[which]};
   for (std::size_t i = 0; c.bias && i < result.result.size(); ++i) {

@@ -31,7 +31,7 @@ class FolderLockTest : public ::testing::Test {
   std::string text_with(const std::string& fact, const std::string& value) {
     std::string text;
     {
-      const FolderLock lock(folder_.path(), "--log-dir");
+      const FolderLock lock(folder_.path(), "--run");
       text = contents(folder_ / "run.lock.1");
     }
     const std::size_t begin = text.find(fact + " = ") + fact.size() + 3;
@@ -43,12 +43,12 @@ class FolderLockTest : public ::testing::Test {
                                                          std::chrono::seconds(seconds));
   }
   std::string refusal() {
-    return error_of([&] { FolderLock(folder_.path(), "--log-dir"); });
+    return error_of([&] { FolderLock(folder_.path(), "--run"); });
   }
   void expect_taken_over(const std::string& why) {
-    const FolderLock lock(folder_.path(), "--log-dir");
+    const FolderLock lock(folder_.path(), "--run");
     EXPECT_TRUE(
-        mentions(lock.note(), {"took over --log-dir " + folder_.path().string() + " from run"}));
+        mentions(lock.note(), {"took over --run " + folder_.path().string() + " from run"}));
     EXPECT_TRUE(mentions(lock.note(), {why}));
     EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
     lock.require_held();
@@ -59,13 +59,13 @@ class FolderLockTest : public ::testing::Test {
 
 TEST_F(FolderLockTest, TheSecondRunLearnsTheNameOfTheFirst) {
   {
-    FolderLock lock(folder_.path(), "--log-dir");
+    FolderLock lock(folder_.path(), "--run");
     EXPECT_EQ(lock.note(), "");
     lock.name_run("4a11");
     const std::string text = refusal();
     for (const std::string& part :
-         {"--log-dir " + folder_.path().string() + " is in use by run 4a11 (host " + host_name(),
-          fmt::format("process {}, since 20", ::getpid()), std::string("choose another --log-dir"),
+         {"--run " + folder_.path().string() + " is in use by run 4a11 (host " + host_name(),
+          fmt::format("process {}, since 20", ::getpid()), std::string("choose another --run"),
           std::string("is free after 180 s")}) {
       EXPECT_TRUE(mentions(text, {part})) << part << " in: " << text;
     }
@@ -113,7 +113,7 @@ TEST_F(FolderLockTest, AHoldersNameContainsNoControlCharacters) {
   EXPECT_EQ(FolderLock::silent_holder(folder_.path())->holder.find('\x1b'), std::string::npos);
   EXPECT_EQ(FolderLock::holder(folder_.path()).find('\x1b'), std::string::npos);
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
-  const FolderLock lock(folder_.path(), "--log-dir");
+  const FolderLock lock(folder_.path(), "--run");
   EXPECT_NE(lock.note().find("?[2J"), std::string::npos) << lock.note();
 }
 
@@ -157,14 +157,14 @@ TEST_F(FolderLockTest, AnIncompleteFileIsRespectedForAWhile) {
   put(folder_ / "run.lock.1", "");
   EXPECT_TRUE(mentions(refusal(), {"in use by a run that is just starting"}));
   touched_ago("run.lock.1", FolderLock::kSilence + 60);
-  const FolderLock lock(folder_.path(), "--log-dir");
+  const FolderLock lock(folder_.path(), "--run");
   EXPECT_EQ(folder_.names(), Names{"run.lock.2"});
 }
 
 TEST_F(FolderLockTest, ALackOfDescriptorsDoesNotLoseTheFolder) {
   std::string none, one;
   {
-    const FolderLock lock(folder_.path(), "--log-dir");
+    const FolderLock lock(folder_.path(), "--run");
     std::vector<int> all;
     for (int file; (file = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) all.push_back(file);
     none = error_of([&] { lock.require_held(); });
@@ -184,7 +184,7 @@ TEST_F(FolderLockTest, ALackOfDescriptorsDoesNotLoseTheFolder) {
 
 TEST_F(FolderLockTest, TheHolderTouchesItsClaim) {
   using Clock = std::filesystem::file_time_type::clock;
-  const FolderLock lock(folder_.path(), "--log-dir", std::chrono::milliseconds(10));
+  const FolderLock lock(folder_.path(), "--run", std::chrono::milliseconds(10));
   const auto silence = [&] {
     return Clock::now() - std::filesystem::last_write_time(folder_ / "run.lock.1");
   };
@@ -199,7 +199,7 @@ TEST_F(FolderLockTest, TheHolderTouchesItsClaim) {
 
 TEST_F(FolderLockTest, ReleasesOnlyItsOwnClaim) {
   {
-    const FolderLock lock(folder_.path(), "--log-dir");
+    const FolderLock lock(folder_.path(), "--run");
     put(folder_ / "run.lock.1", "host = elsewhere\npid = 1\nspace = another\ntoken = 1\n");
   }
   EXPECT_EQ(folder_.names(), Names{"run.lock.1"});
@@ -221,7 +221,7 @@ TEST_F(FolderLockTest, OnlyOneOfManyWinsAtTheSameInstant) {
       char byte;
       if (::read(go[0], &byte, 1) != 0) ::_exit(3);  // waits until all run
       try {
-        const FolderLock lock(folder_.path(), "--log-dir");
+        const FolderLock lock(folder_.path(), "--run");
         pollfd all_have_tried{end[0], POLLIN, 0};
         ::poll(&all_have_tried, 1, 20000);
       } catch (const Error&) {
@@ -250,8 +250,7 @@ TEST_F(FolderLockTest, OnlyOneOfManyWinsAtTheSameInstant) {
 TEST_F(FolderLockTest, APipeOrAFolderInPlaceOfAClaimBlocksNothing) {
   ASSERT_EQ(::mkfifo((folder_ / "run.lock.1").c_str(), 0666), 0);
   for (const bool pipe : {true, false}) {
-    expect_error({"the folder is free after 180 s"},
-                 [&] { FolderLock(folder_.path(), "--log-dir"); });
+    expect_error({"the folder is free after 180 s"}, [&] { FolderLock(folder_.path(), "--run"); });
     if (!pipe) break;
     std::filesystem::remove(folder_ / "run.lock.1");
     std::filesystem::create_directory(folder_ / "run.lock.1");
