@@ -205,6 +205,17 @@ struct Options : StepOptions {
   std::vector<OptionValue> values;  ///< of a run, in the order of the help
   std::vector<std::string> notes;   ///< options that do nothing in this run, one line each
 
+  /// Declares all groups of a run besides those of its data and its model.
+  void declare(OptionRows& rows, const DatasetEntry& data_set) {
+    schedule.declare(rows, data_set);
+    optimizer.declare(rows);
+    ranks.declare(rows);
+    device.declare(rows);
+    reports.declare(rows);
+    run.declare(rows);
+    checkpoints.declare(rows);
+  }
+
   /// The values as lines "name=value", which --config reads.
   std::string text() const {
     std::string lines;

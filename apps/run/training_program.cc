@@ -36,13 +36,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
       .example("runs/first/config.toml")
       .is_of_command_line = true;
   o.model.declare(rows, default_model(program, data), program.as_published);
-  o.schedule.declare(rows, data);
-  o.optimizer.declare(rows);
-  o.ranks.declare(rows);
-  o.device.declare(rows);
-  o.reports.declare(rows);
-  o.run.declare(rows);
-  o.checkpoints.declare(rows);
+  o.declare(rows, data);
   rows.group("Instead of training");
   rows.flag("--check", o.check, "Setup and all checks without training")
       .also_called({"print-config"});

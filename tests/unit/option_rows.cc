@@ -17,13 +17,7 @@ void declare_all(OptionRows& rows, Options& o, std::string_view name) {
   const DatasetEntry& data = find(datasets(), name);
   o.data.declare(rows, data);
   o.model.declare(rows, data.model, "tutorial");
-  o.schedule.declare(rows, data);
-  o.optimizer.declare(rows);
-  o.ranks.declare(rows);
-  o.device.declare(rows);
-  o.reports.declare(rows);
-  o.run.declare(rows);
-  o.checkpoints.declare(rows);
+  o.declare(rows, data);
 }
 
 /// The options that `text` names.
