@@ -9,7 +9,6 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
-#include "src/base/machine.h"
 #include "src/base/plural.h"
 #include "src/base/process.h"
 #include "src/base/text.h"
@@ -48,27 +47,22 @@ std::string time_of_run() {
 
 Reporter::Reporter(const RunParts& run, const RunFacts& facts, const RunPlace& place,
                    const std::function<bool()>& keep_waiting)
-    : run_(run),
-      options_(run.options),
-      plan_(run.plan),
-      facts_(facts),
-      place_(place),
-      run_files_(place.folder(), facts, run.plan) {
+    : run_(run), facts_(facts), place_(place), run_files_(place.folder(), facts, run.plan) {
   if (run.comm.rank() == 0) console_.emplace(stdout, keep_waiting);
 }
 
 /// "step 480/1000", with the time in front if the lines go to a file.
 std::string Reporter::step_text(std::int64_t step) const {
-  const std::string text = fmt::format("step {}/{}", step, plan_.steps);
+  const std::string text = fmt::format("step {}/{}", step, run_.plan.steps);
   return console_->columns() > 0 ? text : timestamp() + " " + text;
 }
 
 void Reporter::line(const std::string& text) {
-  if (!options_.reports.quiet) result(text);
+  if (!run_.options.reports.quiet) result(text);
 }
 
 void Reporter::warning(const std::string& text) {
-  if (!options_.reports.quiet) return result(fmt::format("{:<12} {}", "warning", text));
+  if (!run_.options.reports.quiet) return result(fmt::format("{:<12} {}", "warning", text));
   if (console_) warn(text);
 }
 
@@ -81,8 +75,8 @@ void Reporter::line(const std::vector<std::string>& parts) {
 }
 
 void Reporter::bar(const std::string& note) {
-  if (options_.reports.quiet) return;
-  attempt([&] { console_->progress(done_, plan_.steps, note); }, lost_lines_);
+  if (run_.options.reports.quiet) return;
+  attempt([&] { console_->progress(done_, run_.plan.steps, note); }, lost_lines_);
 }
 
 void Reporter::attempt(const std::function<void()>& write, bool& failed) {
@@ -118,26 +112,26 @@ void Reporter::log(const char* kind, std::int64_t step, const Metrics& metrics, 
 }
 
 void Reporter::warn(const std::string& text) const {
-  print_error(fmt::format("{}: warning: {}\n", options_.program, text));
+  print_error(fmt::format("{}: warning: {}\n", run_.options.program, text));
 }
 
 void Reporter::begin(const char* redone, const RunProgress& progress) {
   begin_ = now_seconds();
-  done_ = plan_.start.step;
+  done_ = run_.plan.start.step;
   if (!console_) return;
   place_.require_held();
-  run_files_.begin(options_);
+  run_files_.begin(run_.options);
   record("running", done_, 0, progress);
   if (place_.folder().empty()) return;
   const std::filesystem::path directory = place_.folder();
   const LoggedRun logged = logged_run(directory);
   const bool same_run =
-      plan_.start.step > 0 && (logged.run.empty() || logged.run == facts_.text("id"));
+      run_.plan.start.step > 0 && (logged.run.empty() || logged.run == facts_.text("id"));
   if (!same_run && logged.begun) {
     line(fmt::format("{:<12} of an earlier run are now in {}", "logs",
                      set_logs_aside(directory).string()));
   }
-  const std::int64_t first = same_run ? plan_.start.step + 1 : 0;
+  const std::int64_t first = same_run ? run_.plan.start.step + 1 : 0;
   json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
   files([&] { json_->write("run", run_line()); });
@@ -146,7 +140,7 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
 }
 
 std::string Reporter::run_line() const {
-  ordered_json line{{"step", plan_.start.step}};
+  ordered_json line{{"step", run_.plan.start.step}};
   for (const char* name : {"id", "parent", "steps", "version", "host", "ranks", "threads",
                            "global_batch", "shards", "seed", "options"})
     line[name] = facts_.value(name);
@@ -159,7 +153,7 @@ void Reporter::step(const StepReport& report) {
   const Metrics metrics = metrics_of(report);
   images_per_s_ = report.images_per_s();
   std::vector<std::string> parts = texts_of(metrics);
-  parts.insert(parts.begin(), fmt::format("step {}/{}", report.step, plan_.steps));
+  parts.insert(parts.begin(), fmt::format("step {}/{}", report.step, run_.plan.steps));
   const int columns = console_->columns();
   line(fitted(parts, columns > 0 ? std::min(columns, kColumns) : kColumns));
   const auto& late = report.straggler;
@@ -220,7 +214,8 @@ void Reporter::evaluation(const Evaluated& e) {
   }
   const char *kind = test ? "test" : "evaluation",
              *which = e.weights == Weights::best ? "best" : "last";
-  const Metrics metrics = metrics_of(e.result.score, plan_.epoch_at(e.done), e.result.classes());
+  const Metrics metrics =
+      metrics_of(e.result.score, run_.plan.epoch_at(e.done), e.result.classes());
   std::vector<std::string> parts = texts_of(metrics);
   parts.front() = fmt::format("{} {}: {}", step_text(e.done), kind, parts.front());
   parts.push_back(test ? fmt::format("{} weights of step {}", which, e.step)
@@ -246,7 +241,7 @@ void Reporter::evaluation(const Evaluated& e) {
 
 void Reporter::reached_target(std::int64_t step) {
   line(fmt::format("{:<12} accuracy {:g} % is reached after step {}, {}", "target",
-                   options_.reports.target, step, time_of_run()));
+                   run_.options.reports.target, step, time_of_run()));
 }
 
 void Reporter::left_out(const std::string& fact) {
@@ -254,7 +249,7 @@ void Reporter::left_out(const std::string& fact) {
 }
 
 void Reporter::ended(const RunProgress& progress) {
-  const ReportOptions& o = options_.reports;
+  const ReportOptions& o = run_.options.reports;
   if (progress.gave_up(o)) {
     line(fmt::format("{:<12} {}: the run ends", "patience",
                      progress.best.known() ? "no better evaluation after " + progress.best.shown()
@@ -282,14 +277,14 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
     attempt([&] { events_->flush(); }, lost_files);
   }
   if (lost_files || lost_lines_) warn("the reports are incomplete: " + lost_);
-  const std::int64_t steps = step - plan_.start.step;
+  const std::int64_t steps = step - run_.plan.start.step;
   const auto text = [](const char* name, const std::vector<std::string>& parts) {
     return fmt::format("{:<12} {}", name, fmt::join(parts, ", "));
   };
   std::vector<std::string> trained{
       fmt::format("{} in {}", counted(steps, "step"), duration_text(now_seconds() - begin_))};
   if (seconds > 0) {
-    const auto images = static_cast<double>(steps * plan_.global_batch);
+    const auto images = static_cast<double>(steps * run_.plan.global_batch);
     trained.push_back(fmt::format("{:.0f} images/s", images / seconds));
   }
   if (skipped > 0)
@@ -309,7 +304,8 @@ void Reporter::complete(std::int64_t step, const RunProgress& progress) {
   bool ignored = false;  // the next start tries again
   attempt(
       [&] {
-        run_files_.complete({.status = "complete", .step = step, .progress = progress}, options_);
+        run_files_.complete({.status = "complete", .step = step, .progress = progress},
+                            run_.options);
       },
       ignored);
 }
@@ -317,7 +313,7 @@ void Reporter::complete(std::int64_t step, const RunProgress& progress) {
 void Reporter::record(const char* status, std::int64_t step, double seconds,
                       const RunProgress& progress) {
   if (!console_) return;
-  const double images = static_cast<double>((step - plan_.start.step) * plan_.global_batch);
+  const double images = static_cast<double>((step - run_.plan.start.step) * run_.plan.global_batch);
   record_.status = status;
   record_.step = step;
   record_.progress = progress;

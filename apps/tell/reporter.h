@@ -85,8 +85,6 @@ class Reporter {
   void warn(const std::string& text) const;
 
   const RunParts& run_;
-  const Options& options_;
-  const RunPlan& plan_;
   const RunFacts& facts_;
   const RunPlace& place_;
   std::optional<Console> console_;  ///< on rank 0
