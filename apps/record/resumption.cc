@@ -18,9 +18,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, before, init, ini
 namespace {
 
 /// Identifies a checkpoint, whatever the path of its file.
-std::string origin_of(const std::filesystem::path& file, const CheckpointMetadata& metadata) {
-  return fmt::format("{} at step {}", RunFacts::of(file, metadata).text("id"),
-                     metadata.position.step);
+std::string origin_of(const RunFacts& facts, const CheckpointMetadata& metadata) {
+  return fmt::format("{} at step {}", facts.text("id"), metadata.position.step);
 }
 
 /// "began" of a run that was started with --resume `file`: its origin, and its path because --keep
@@ -35,14 +34,16 @@ bool is_the_same_start(const std::string& began, const std::filesystem::path& fi
   const std::string here = began_from("", file);
   if (!began.ends_with(here)) return false;
   std::error_code error;
-  return !std::filesystem::exists(file, error) ||
-         began == began_from(origin_of(file, read_metadata(file)), file);
+  if (!std::filesystem::exists(file, error)) return true;
+  const CheckpointMetadata metadata = read_metadata(file);
+  return began == began_from(origin_of(RunFacts::of(file, metadata), metadata), file);
 }
 
 void resume_from(Resumption& r, const std::filesystem::path& file) {
   r.file = file.string();
   r.metadata = read_metadata(file);
   r.before = RunFacts::of(file, r.metadata);
+  r.metadata.texts.erase(kFacts);  // `before` has them
   r.run = r.before.text("id");
   r.parent = r.before.text("parent");
   r.began = r.before.text("began");
@@ -61,7 +62,7 @@ void resume_among(Resumption& r, const std::string& how, const std::filesystem::
   std::error_code error;
   if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
     resume_from(r, newest);
-    r.began = began_from(origin_of(r.file, r.metadata), how);
+    r.began = began_from(origin_of(r.before, r.metadata), how);
     return;
   }
   resume_from(r, newest);
@@ -90,7 +91,7 @@ void resolve(Resumption& r, const std::string& how, const std::string& folder) {
     verify_checkpoint(how);
     resume_from(r, how);
     r.run.clear();
-    r.parent = origin_of(r.file, r.metadata);
+    r.parent = origin_of(r.before, r.metadata);
     r.began = began_from(r.parent, how);
   } else {
     r.began = how;
@@ -103,14 +104,15 @@ void require_same_network(const Options& o, const RunFacts& before, int ranks,
                           const std::string& name) {
   const std::string other = o.checkpoints.resume == "auto" ? "use --new" : "omit --resume";
   for (const Change& change : differences(before, chosen_facts(o, ranks), o)) {
-    if (change.subject == "--dataset") {
+    if (change.name == "dataset") {
       const bool was_generated = find(datasets(), change.was).files.empty();
       fail_usage("{}: {}. Pass --dataset {} {}, or {}.", name, change.text, change.was,
                  was_generated ? "without --data" : "with its --data DIR", other);
     }
-    if (change.subject == "--model" && !(before.text("network") + o.model.network).empty())
+    const bool by_file = !before.text("network").empty() || !o.model.network.empty();
+    if (change.name == "network" || (change.name == "model" && by_file))
       fail_usage("{}: {}. Pass the --model of its run, or {}.", name, change.text, other);
-    if (change.subject == "--model" || change.subject == "--seed") {
+    if (change.name == "model" || change.name == "seed") {
       fail_usage("{}: {}. Pass {} {}, or {}.", name, change.text, change.subject, change.was,
                  other);
     }
@@ -141,8 +143,7 @@ void require_same_run(const Resumption& resumption, const std::vector<Change>& c
                       bool complete) {
   if (!resumption.is_same_run()) return;
   std::vector<Change> others = changes;
-  if (!complete)
-    std::erase_if(others, [](const Change& c) { return c.subject.starts_with("--steps"); });
+  if (!complete) std::erase_if(others, [](const Change& c) { return c.name == "steps"; });
   const std::string text = other_run_text(others);
   if (text.empty()) return;
   fail_usage("{} {} other options: {}. Pass the options of that run, or use --new.",

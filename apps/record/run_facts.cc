@@ -5,6 +5,7 @@
 
 #include "apps/record/data_facts.h"
 #include "apps/record/resumption.h"
+#include "apps/record/run_files.h"
 #include "net/description/network_file.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
@@ -12,6 +13,7 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/normalisation.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 namespace {
@@ -98,6 +100,7 @@ Json memory_json(const RunParts& p) {
 }
 
 Json places_json(const RunParts& p) {
+  constexpr std::size_t kMostPlaces = 256;  // a list of 4096 ranks helps no reader
   std::vector<std::string> lines = placement_lines(p.comm, p.placement);
   lines.resize(std::min(lines.size(), kMostPlaces));
   return lines;
@@ -114,8 +117,9 @@ std::string command_of(const Options& options, int ranks, std::size_t count) {
 Json commands_json(const RunParts& p) {
   std::string resume;
   if (!p.folder.empty()) {
-    resume = fmt::format("{} --config {} --run {}", command_of(p.options, p.comm.size(), 1),
-                         shell_word(p.folder + "/config.toml"), shell_word(p.folder));
+    resume =
+        fmt::format("{} --config {} --run {}", command_of(p.options, p.comm.size(), 1),
+                    shell_word(fmt::format("{}/{}", p.folder, kConfigFile)), shell_word(p.folder));
   }
   return {{"resume", resume}, {"repeat", resume.empty() ? "" : resume + " --new"}};
 }
@@ -136,7 +140,7 @@ Json communication_json(const RunParts& p) {
 
 /// For a network of a file and one of the registry. Two files have network_difference().
 std::string network_words(const Json& text) {
-  return words_of(text).empty() ? "a built-in network" : "a network of a file";
+  return text == "" ? "a built-in network" : "a network of a file";
 }
 
 /// Whether the rate before the end depends on the end.
@@ -233,14 +237,14 @@ const Fact kTable[] = {
      }}};
 
 /// Adds a change, unless there is one of the same subject.
-void add(std::vector<Change>& changes, Meaning meaning, const std::string& subject,
-         const std::string& is, const std::string& was) {
+void add(std::vector<Change>& changes, Meaning meaning, const std::string& name,
+         const std::string& subject, const std::string& is, const std::string& was) {
   for (const Change& other : changes)
     if (other.subject == subject) return;
   const std::string text = was == kNotSet  ? fmt::format("{} is {}, and was not set", subject, is)
                            : is == kNotSet ? fmt::format("{} is not set, and was {}", subject, was)
                                            : fmt::format("{} is {}, not {}", subject, is, was);
-  changes.push_back({meaning, subject, text, was});
+  changes.push_back({meaning, name, subject, text, was});
 }
 
 /// Adds the options that differ from those of `before`.
@@ -254,7 +258,8 @@ void compare_options(const Json& before, const Options& options, bool unnamed,
     const bool of_checkpoint =
         std::find(kOfCheckpoint.begin(), kOfCheckpoint.end(), option.name) != kOfCheckpoint.end();
     if ((option.shapes || (unnamed && of_checkpoint)) && is != was)
-      add(changes, Meaning::other_run, "--" + option.name, words_of(is), words_of(was));
+      add(changes, Meaning::other_run, option.name, "--" + option.name, words_of(is),
+          words_of(was));
   }
 }
 
@@ -276,9 +281,7 @@ std::string dumped(const Json& values) {
 RunFacts::RunFacts(const Json& values) : values_(cleaned(Json::parse(dumped(values)))) {}
 
 std::optional<RunFacts> RunFacts::read(const std::string& text) {
-  constexpr int kDeepest = 32;  // values within others; copies and dump() recurse
-  const auto keep = [](int depth, Json::parse_event_t, const Json&) { return depth <= kDeepest; };
-  const Json values = Json::parse(text, keep, /*allow_exceptions=*/false);
+  const Json values = object_in(text);
   if (!values.is_object() || !values.value("options", Json::object()).is_object()) return {};
   return RunFacts(values);
 }
@@ -349,16 +352,17 @@ std::vector<Change> differences(const RunFacts& before, const RunFacts& now, con
   std::vector<Change> changes;
   const std::string file = before.text("network"), own = now.text("network");
   if (!file.empty() && !own.empty() && file != own) {
-    changes.push_back({Meaning::other_run, "--model",
+    changes.push_back({Meaning::other_run, "network", "--model",
                        fmt::format("the network of --model {} differs: {}", options.model.given,
                                    network_difference(file, own)),
-                       "the network of the run"});
+                       ""});
   }
   for (const Fact& fact : kTable) {
     const bool both = before.has(fact.name) && now.has(fact.name);
     if (!both || fact.meaning == Meaning::free || (fact.counts && !fact.counts(options))) continue;
     const Json is = now.value(fact.name), was = before.value(fact.name);
-    if (is != was) add(changes, fact.meaning, fact.subject, fact.words(is), fact.words(was));
+    if (is == was) continue;
+    add(changes, fact.meaning, fact.name, fact.subject, fact.words(is), fact.words(was));
   }
   if (before.has("options")) compare_options(before.value("options"), options, unnamed, changes);
   return changes;
@@ -375,11 +379,9 @@ std::string order_text(const RunPlan& plan) { return order_words(order_of_shards
 
 std::string statistics_text(const std::string& statistics) {
   constexpr std::string_view kMicroBatch = "micro_batch_of_";
-  if (!statistics.starts_with(kMicroBatch)) {
-    return statistics == "shard"          ? "each shard"
-           : statistics == "global_batch" ? "the global batch"
-                                          : statistics;
-  }
+  if (statistics == "shard") return "each shard";
+  if (statistics == "global_batch") return "the global batch";
+  if (!statistics.starts_with(kMicroBatch)) return statistics;
   return fmt::format("one of {} accumulated batches", statistics.substr(kMicroBatch.size()));
 }
 

@@ -96,6 +96,7 @@ enum class Meaning : std::uint8_t {
 /// A fact that is not as before.
 struct Change {
   Meaning meaning = Meaning::free;
+  std::string name;     ///< of the fact, or of the option without dashes
   std::string subject;  ///< "--lr", "the global batch"
   std::string text;     ///< "--lr is 0.2, not 0.1"
   std::string was;      ///< "0.1"
@@ -120,7 +121,5 @@ std::string order_text(const RunPlan& plan);
 /// "the global batch": TrainingStep::statistics() in words.
 std::string statistics_text(const std::string& statistics);
 std::string policy_text(Policy policy);
-
-inline constexpr std::size_t kMostPlaces = 256;  ///< a list of 4096 ranks helps no reader
 
 }  // namespace lockstep

@@ -1,18 +1,16 @@
 #include "apps/record/run_files.h"
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "src/base/clock.h"
-#include "src/base/machine.h"
-#include "src/base/text.h"
 #include "src/data/image/thumbnail.h"
 #include "src/files/file.h"
 #include "src/files/folder_lock.h"
 #include "src/report/report.h"
 #include "src/report/run_page.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 namespace {
@@ -86,7 +84,7 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
 void rewrite(const std::filesystem::path& folder, const std::string& run,
              const std::function<bool(ordered_json&)>& change) {
   const std::filesystem::path file = folder / kSummaryFile;
-  ordered_json summary = ordered_json::parse(read_file(file).value_or(""));
+  ordered_json summary = object_in(read_file(file).value_or(""));
   if (summary.at("id") != run || !change(summary)) return;
   summary.at("times").at("written") = timestamp();
   replace_file(file, text_of(summary));
@@ -99,14 +97,13 @@ void RunFiles::begin(const Options& options) {
   if (folder_.empty()) return;
   start_ = now_seconds();
   began_ = timestamp();
-  std::ifstream in(folder_ / kSummaryFile);
   try {
-    const auto before = nlohmann::json::parse(in);
+    const ordered_json before = object_in(read_file(folder_ / kSummaryFile).value_or(""));
     if (before.at("id") == facts_.text("id")) {
       before.at("times").at("began").get_to(began_);
       before.at("times").at("seconds").get_to(seconds_before_);
     }
-  } catch (const std::exception&) {  // there is none, it is a folder, or another program wrote it
+  } catch (const std::exception&) {  // there is none, or it cannot be read or is damaged
   }
   const ScheduleOptions& s = options.schedule;
   std::string text = fmt::format("# All options of this run; --config reads them.\n# {}\n{}",

@@ -18,6 +18,7 @@
 #include "src/base/clock.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
+#include "src/report/run_page.h"
 
 namespace lockstep {
 namespace {
@@ -149,8 +150,8 @@ class Choice {
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
       const std::string name = entry->path().filename().string();
-      constexpr std::array kOwn{"checkpoints", "run.lock.",     "config.toml", "network.toml",
-                                "events.out.", "metrics.jsonl", "report.html"};
+      constexpr std::array kOwn{"checkpoints", "run.lock.",     kConfigFile, kNetworkFile,
+                                "events.out.", "metrics.jsonl", kReportFile};
       const bool own = std::any_of(kOwn.begin(), kOwn.end(),
                                    [&](const char* prefix) { return name.starts_with(prefix); });
       if (own || name.find(".tmp-") != name.npos) continue;

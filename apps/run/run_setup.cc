@@ -4,7 +4,6 @@
 
 #include "apps/record/broadcast.h"
 #include "collectives/comm/flight_recorder.h"
-#include "net/description/network_file.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/machine.h"

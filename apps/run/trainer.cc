@@ -15,13 +15,10 @@
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
-#include "net/description/network_file.h"
 #include "src/base/machine.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
-#include "src/base/text.h"
 #include "src/data/validation.h"
-#include "src/files/file.h"
 #include "src/report/report.h"
 
 namespace lockstep {

@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr int kDeepest = 32;  // values within others; ordered_json copies and dump() recurse
 constexpr std::size_t kMostColumns = 100;  // of a kind of rows; a column holds all rows
 
 /// The contents of a regular file; nothing: there is none, or it cannot be read.
@@ -27,15 +26,6 @@ std::optional<std::string> contents(const fs::path& file) {
   } catch (const Error&) {
     return {};
   }
-}
-
-/// The object in `text` without values that are too deep; null: it is damaged, or no object.
-ordered_json object_in(const std::string& text) {
-  const auto keep = [](int depth, ordered_json::parse_event_t, const ordered_json&) {
-    return depth <= kDeepest;
-  };
-  ordered_json object = ordered_json::parse(text, keep, /*exceptions=*/false);
-  return object.is_object() ? object : ordered_json();
 }
 
 /// The options of config.toml, with those of "# steps=1000 (default)".
@@ -114,6 +104,15 @@ double median(std::vector<double> values) {
 }
 
 }  // namespace
+
+ordered_json object_in(const std::string& text) {
+  constexpr int kDeepest = 32;  // values within others; copies and dump() recurse
+  const auto keep = [](int depth, ordered_json::parse_event_t, const ordered_json&) {
+    return depth <= kDeepest;
+  };
+  ordered_json object = ordered_json::parse(text, keep, /*exceptions=*/false);
+  return object.is_object() ? object : ordered_json();
+}
 
 double MetricRows::at(const std::string& name, std::size_t row) const {
   const auto column = columns.find(name);

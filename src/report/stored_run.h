@@ -11,6 +11,10 @@
 
 namespace lockstep {
 
+/// The object in JSON, without values that are nested too deep for other work on it; null: it is
+/// damaged, or no object.
+nlohmann::ordered_json object_in(const std::string& text);
+
 /// The rows of one kind in metrics.jsonl, by column. A value that a row lacks, or that is not
 /// finite, is NaN.
 struct MetricRows {
