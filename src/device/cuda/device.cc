@@ -87,7 +87,10 @@ class CudaEvent final : public Event {
 class CudaGraph final : public Graph {
  public:
   explicit CudaGraph(cudaGraph_t graph) {
-    check_cuda(cudaGraphInstantiate(&exec_.handle, graph, 0), "cudaGraphInstantiate");
+    // Without the flag all nodes run with the priority of the stream that launches the graph. With
+    // it each keeps the priority of the stream in which it was captured.
+    check_cuda(cudaGraphInstantiate(&exec_.handle, graph, cudaGraphInstantiateFlagUseNodePriority),
+               "cudaGraphInstantiate");
   }
   void launch(Stream& stream) override {
     check_cuda(cudaGraphLaunch(exec_.handle, cuda_of(stream)), "cudaGraphLaunch");
