@@ -93,7 +93,7 @@ std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
 }
 
 /// Collective. The last of devices() that every rank has. `notes`: the better kinds, which are
-/// absent. Their reasons are left to --device: a machine without a GPU is no fault.
+/// absent. Reasons in brackets are left to --device: a machine without a GPU is no fault.
 const DeviceEntry& best_device(const Comm& comm, std::vector<std::string>& notes) {
   const DeviceEntry* best = &devices().front();
   std::vector<std::string> absent;
@@ -128,7 +128,8 @@ std::unique_ptr<Device> make_device(const Comm& comm, std::string_view name, Dev
   });
   const std::vector<RankDevice> ranks = gather_devices(comm, *device);
   placement.devices = devices_text(ranks);
-  if (const std::string note = sharing_note(ranks); !note.empty()) placement.notes.push_back(note);
+  for (const std::string& note : {sharing_note(ranks), first_of(comm, device->traits().advice)})
+    if (!note.empty()) placement.notes.push_back(note);
   return device;
 }
 

@@ -33,7 +33,8 @@ struct DeviceEntry {
 
   std::string_view name;
   std::string_view about;
-  /// "no CUDA device (reason)"; empty: this process finds one.
+  /// "no CUDA device (reason)": "auto" leaves out the reason, because a machine without a GPU is no
+  /// fault. Or another sentence, without brackets, about a fault. Empty: this process finds one.
   std::string (*absent)();
   /// The device for this process. null: "auto".
   std::unique_ptr<Device> (*make)(const DeviceOptions& options);

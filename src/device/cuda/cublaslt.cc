@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "src/base/check.h"
+#include "src/device/cuda/libraries.h"
 #include "src/device/cuda/plan.h"
 
 namespace lockstep::cuda {
@@ -250,6 +251,13 @@ class Cublaslt : public Library {
   Numerics numerics_;
   cublasLtHandle_t handle_ = nullptr;
 };
+LibraryVersion find_cublaslt() {
+  Dl_info file{};
+  dladdr(reinterpret_cast<void*>(lt().Create), &file);
+  return {"cuBLASLt", CUBLAS_VERSION, static_cast<int>(lt().GetVersion()),
+          file.dli_fname == nullptr ? "" : file.dli_fname};
+}
+
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "src/device/cuda/device.h"
 
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "src/base/check.h"
@@ -130,13 +131,15 @@ class CudaDevice final : public Device {
     check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
     const cuda::Numerics numerics{options.deterministic, options.tf32};
     cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
+    const CudaLibraries libraries = find_cuda_libraries();
     cublaslt_ = cuda::make_cublaslt(numerics);
     planner_ = std::make_unique<cuda::Planner>(
         std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()}, platform(numerics));
     traits_ = {
         .description = fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
                                    static_cast<double>(properties_.totalGlobalMem) / (1 << 30)),
-        .libraries = find_cuda_libraries().text(),
+        .libraries = libraries.text(),
+        .advice = advice(libraries, properties_.major),
         .uuid = text_of(unique_id(index_, properties_)),
         .types = {Type::f32, Type::bf16, Type::f16},
         .memory_is_host = false,
@@ -281,8 +284,8 @@ int cuda_device_count() { return count_devices().first; }
 std::string why_no_cuda_device() {
   const auto [count, result] = count_devices();
   if (count > 0) return {};
-  const char* reason = cudaGetErrorString(result == cudaSuccess ? cudaErrorNoDevice : result);
-  return fmt::format("no CUDA device ({})", reason);
+  return absence(result == cudaSuccess ? cudaErrorNoDevice : result,
+                 std::filesystem::exists("/dev/nvidiactl"));
 }
 
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {

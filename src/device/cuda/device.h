@@ -13,8 +13,7 @@ namespace lockstep {
 /// slice of a GPU (MIG) is a device. 0: no device or no driver.
 int cuda_device_count();
 
-/// "no CUDA device (CUDA driver version is insufficient for CUDA runtime version)", with the
-/// runtime's reason. Empty: there is a device.
+/// absence() on this machine. Empty: there is a device.
 std::string why_no_cuda_device();
 
 /// The device of this rank on the host. If there are more ranks than devices, ranks share them in

@@ -14,7 +14,7 @@ std::string cuda_version(int number) {
   return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
 
-/// cuDNN 9 and NCCL 2.9 and later number their versions alike.
+/// cuDNN 9, cuBLAS 13, and NCCL 2.9 and later number their versions alike.
 std::string version(int number) {
   return fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100);
 }
@@ -46,6 +46,7 @@ CudaLibraries find_cuda_libraries() {
   cudaDriverGetVersion(&result.driver);
   result.cudnn = {"cuDNN", CUDNN_VERSION, static_cast<int>(cudnnGetVersion()),
                   path_of(cudnnGetVersion)};
+  result.cublaslt = cuda::find_cublaslt();
   result.nccl = {"NCCL", NCCL_VERSION_CODE, 0, path_of(ncclGetVersion)};
   ncclGetVersion(&result.nccl.found);
   if (cudnnGraphVersionCheck() != CUDNN_STATUS_SUCCESS) result.odd_cudnn_parts = {"graph"};
@@ -61,7 +62,7 @@ std::string refusal(const CudaLibraries& libraries) {
         "installation of cuDNN",
         version(libraries.cudnn.found), fmt::join(libraries.odd_cudnn_parts, ", "));
   }
-  for (const LibraryVersion* library : {&libraries.cudnn, &libraries.nccl}) {
+  for (const LibraryVersion* library : {&libraries.cudnn, &libraries.cublaslt, &libraries.nccl}) {
     if (serves(*library)) continue;
     return fmt::format(
         "this program was compiled with {0} {1}, but finds {2} ({3}); let LD_LIBRARY_PATH begin "
@@ -73,10 +74,27 @@ std::string refusal(const CudaLibraries& libraries) {
   return {};
 }
 
+// NVIDIA's notes on patches of cuBLAS: algorithm 66 of 12.8 to 13.1.0.3 may give wrong results when
+// another kernel uses Tensor Memory, which GPUs have from compute capability 10 on.
+std::string advice(const CudaLibraries& libraries, int major) {
+  const int found = libraries.cublaslt.found;
+  if (major < 10 || major > 11 || found < 120800 || found > 130100) return {};
+  return fmt::format("cuBLASLt {} may give wrong results on this GPU; install CUDA 13.0.3 or later",
+                     version(found));
+}
+
+std::string absence(int error, bool driver) {
+  const auto result = static_cast<cudaError_t>(error);
+  const char* const reason = cudaGetErrorString(result);
+  if (result == cudaErrorNoDevice || !driver) return fmt::format("no CUDA device ({})", reason);
+  return fmt::format("the CUDA device does not work: {}", reason);
+}
+
 std::string CudaLibraries::text() const {
-  return fmt::format("CUDA {} (compiled with {}, driver for {}), {}, {}", cuda_version(cuda.found),
-                     cuda_version(cuda.compiled), driver == 0 ? "none" : cuda_version(driver),
-                     text_of(cudnn), text_of(nccl));
+  return fmt::format("CUDA {} (compiled with {}, driver for {}), {}, {}, {}",
+                     cuda_version(cuda.found), cuda_version(cuda.compiled),
+                     driver == 0 ? "none" : cuda_version(driver), text_of(cudnn), text_of(cublaslt),
+                     text_of(nccl));
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Versions of CUDA, cuDNN and NCCL: compiled with and found at run time. Free of their headers.
+// Versions of CUDA and its libraries: compiled with and found at run time. Free of their headers.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct LibraryVersion {
 };
 
 struct CudaLibraries {
-  LibraryVersion cuda, cudnn, nccl;
+  LibraryVersion cuda, cudnn, cublaslt, nccl;
   int driver = 0;  ///< the CUDA version of the driver; 0: no driver
   /// Parts of cuDNN that have another version, by cuDNN's own check.
   std::vector<std::string> odd_cudnn_parts;
@@ -22,11 +22,26 @@ struct CudaLibraries {
   std::string text() const;
 };
 
-/// Loads the parts of cuDNN that a layer needs, but no driver.
+/// Loads cuBLASLt and the parts of cuDNN that a layer needs, but no driver. Throws Error if
+/// cuBLASLt cannot be loaded.
 CudaLibraries find_cuda_libraries();
 
 /// Why these libraries cannot be used, with the fix. Empty: all parts of cuDNN have one version,
-/// and neither cuDNN nor NCCL is older than the version that Lockstep was compiled with.
+/// and no library is older than the version that Lockstep was compiled with.
 std::string refusal(const CudaLibraries& libraries);
+
+/// What users should change because a library has a known bug on GPUs of compute capability
+/// `major`. Empty: none is known.
+std::string advice(const CudaLibraries& libraries, int major);
+
+/// The reason of `error`, a cudaError_t, why there is no GPU to use: "no CUDA device (no
+/// CUDA-capable device is detected)", or "the CUDA device does not work: ..." if the machine should
+/// have a GPU. `driver`: whether the machine has a driver of GPUs.
+std::string absence(int error, bool driver);
+
+namespace cuda {
+/// cuBLASLt, which is loaded if necessary.
+LibraryVersion find_cublaslt();
+}  // namespace cuda
 
 }  // namespace lockstep

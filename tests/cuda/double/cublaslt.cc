@@ -99,7 +99,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "success" : "a rule of the double is broken";
 }
-std::size_t cublasLtGetVersion() { return 130000; }
+std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t,
                                         cudaDataType_t) {
