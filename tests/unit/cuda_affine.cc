@@ -66,7 +66,7 @@ class LoopPlan : public Plan {
         for (std::size_t i = 0; i < y.size(); ++i) y[i] += b[i % b.size()];
       }
       if (c.relu) {
-        for (double& value : y) value = std::max(value, 0.0);
+        for (double& value : y) value = value > 0 ? value : 0;  // as cuBLASLt's: NaN is lost
       }
       if (c.pass == Pass::forward) write(y, t.y, result);
       if (c.pass == Pass::backward_data) write(x, t.x, result);
@@ -220,6 +220,27 @@ TEST(CudaAffine, DenseLayersMatchTheCpu) {
 }
 
 /// Layers of one shape, with a library that computes several at a time and with one that does not.
+TEST(CudaAffine, TheReluOfADenseLayerKeepsNan) {
+  const auto cpu = make_cpu_device(1);
+  for (const bool biases : {true, false}) {
+    const LoopLibrary library(1);
+    Planner planner({&library}, "nothing");
+    const auto plan = make_dense(
+        planner, {.input = {{2, 3}, Type::bf16}, .features = 4, .relu = true, .biases = biases});
+    EXPECT_EQ(plan->implementation(), "loop0 and ReLU");
+    Tensor x(*cpu, {2, 3}, Type::bf16), w(*cpu, {4, 3}, Type::f32), b(*cpu, {4}, Type::f32),
+        y(*cpu, {2, 4}, Type::bf16);
+    x.set({1, std::nan(""), 1, 1, 1, 1});
+    w.set(Values(12, -1.0));
+    b.set(Values(4, -1.0));
+    std::vector<std::byte> scratch(plan->scratch_bytes());
+    plan->forward(*cpu->stream(), x.view, w.view, biases ? b.view : View{}, y.view, scratch.data());
+    const Values result = y.values();
+    EXPECT_TRUE(std::all_of(result.begin(), result.begin() + 4, [](double v) { return v != v; }));
+    EXPECT_EQ(Values(result.begin() + 4, result.end()), Values(4, 0.0));
+  }
+}
+
 TEST(CudaAffine, StackedLayersAreThoseOfOneLayerEach) {
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const bool stacks : {true, false}) {

@@ -3,6 +3,9 @@
 // cuDNN 9 has no engine with 16-bit inputs and an fp32 result. So a 16-bit plan converts weights
 // and biases into scratch at every call, and dw is rounded once to the plan's type before it is
 // widened. db is computed here, in fp32.
+//
+// So is the ReLU of dense layers: cuBLASLt's fused one makes 0 of NaN, and a run that diverges
+// would go on with a loss that is finite.
 
 #include <algorithm>
 
@@ -25,10 +28,10 @@ class CudaAffine : public AffinePlan {
     expect(work_.type != Type::i32, "the libraries of a GPU lack this type");
     Convolution fused = work_;
     fused.bias = biases;
-    fused.relu = relu;
+    fused.relu = relu && !work_.dense();
     forward_ = planner.choose(fused);
-    fused_ = forward_ != nullptr;
-    if (!fused_) forward_ = required(planner, Pass::forward);
+    if (forward_ != nullptr) fused_bias_ = biases, fused_relu_ = fused.relu;
+    if (forward_ == nullptr) forward_ = required(planner, Pass::forward);
     if (input.training && input.input_gradient)
       backward_data_ = required(planner, Pass::backward_data);
     if (input.training && !input.frozen)
@@ -38,10 +41,10 @@ class CudaAffine : public AffinePlan {
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
     const Places at(scratch, *this);
-    const View bias = fused_ && biases_ ? narrowed(stream, b, at.vector) : View{};
+    const View bias = fused_bias_ ? narrowed(stream, b, at.vector) : View{};
     forward_->run(stream, {x.data, narrowed(stream, w, at.weights).data, bias.data, y.data},
                   at.workspace);
-    if (!fused_) add_bias(stream, y, b, relu_);
+    if (adds_bias() || adds_relu()) add_bias(stream, y, adds_bias() ? b : View{}, relu_);
   }
 
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
@@ -62,10 +65,14 @@ class CudaAffine : public AffinePlan {
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
   std::string implementation() const override {
-    return forward_->name() + (fused_ ? "" : biases_ ? " and bias" : " and ReLU");
+    return forward_->name() + (adds_bias() ? " and bias" : adds_relu() ? " and ReLU" : "");
   }
 
  private:
+  /// Whether forward_ leaves them to a kernel of its own.
+  bool adds_bias() const { return biases_ && !fused_bias_; }
+  bool adds_relu() const { return relu_ && !fused_relu_; }
+
   /// The layout of scratch: weights or their gradient in the plan's type, biases in that type or
   /// partial sums of db, and the engine's workspace.
   struct Places {
@@ -112,7 +119,7 @@ class CudaAffine : public AffinePlan {
   }
 
   Convolution work_;
-  bool relu_, biases_, fused_ = false;
+  bool relu_, biases_, fused_bias_ = false, fused_relu_ = false;
   Chosen forward_, backward_data_, backward_weights_;
   std::size_t weights_bytes_ = 0, vector_bytes_ = 0, scratch_bytes_ = 0;
 };

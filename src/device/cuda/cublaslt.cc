@@ -115,13 +115,10 @@ struct Product {
     }
     if (forward) set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     if (weights) set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_T);
-    if (!c.bias && !c.relu) return;
-    const cublasLtEpilogue_t epilogue = c.bias && c.relu ? CUBLASLT_EPILOGUE_RELU_BIAS
-                                        : c.bias         ? CUBLASLT_EPILOGUE_BIAS
-                                                         : CUBLASLT_EPILOGUE_RELU;
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    if (c.bias) set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
     bias = c.bias;
+    if (!bias) return;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
   }
 
   template <class Value>
@@ -208,7 +205,7 @@ class Cublaslt : public Library {
 
   Plans plans(const Convolution& work, std::size_t most) const override {
     Plans plans;
-    if (!work.dense()) return plans;
+    if (!work.dense() || work.relu) return plans;  // its ReLU makes 0 of NaN
     const auto product = std::make_shared<const Product>(work, numerics_);
     Owned<cublasLtMatmulPreference_t, &Functions::MatmulPreferenceDestroy> preference;
     check(lt().MatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
@@ -251,15 +248,15 @@ class Cublaslt : public Library {
   Numerics numerics_;
   cublasLtHandle_t handle_ = nullptr;
 };
+
+}  // namespace
+
 LibraryVersion find_cublaslt() {
   Dl_info file{};
   dladdr(reinterpret_cast<void*>(lt().Create), &file);
   return {"cuBLASLt", CUBLAS_VERSION, static_cast<int>(lt().GetVersion()),
           file.dli_fname == nullptr ? "" : file.dli_fname};
 }
-
-
-}  // namespace
 
 std::unique_ptr<Library> make_cublaslt(Numerics numerics) {
   return std::make_unique<Cublaslt>(numerics);

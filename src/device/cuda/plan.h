@@ -84,8 +84,8 @@ class Library {
   virtual std::string version() const = 0;
 };
 
-/// cuBLASLt on the calling thread's device: only Convolution::dense(), also in layers, with fused
-/// bias and ReLU. Throws Error with cuBLAS' reason.
+/// cuBLASLt on the calling thread's device: only Convolution::dense() without ReLU, also in layers,
+/// with fused bias. Throws Error with cuBLAS' reason.
 std::unique_ptr<Library> make_cublaslt(Numerics numerics);
 
 }  // namespace lockstep::cuda

@@ -223,7 +223,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                    turn_b ? of_b.place(column, k, batch) : of_b.place(k, column, batch));
         }
         if (epilogue & CUBLASLT_EPILOGUE_BIAS) sum += read(bias, of_d.type, row);
-        if (epilogue & CUBLASLT_EPILOGUE_RELU) sum = std::max(sum, 0.0f);
         write(d, of_d.type, of_d.place(row, column, batch), sum);
       }
     }
