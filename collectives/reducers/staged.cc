@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collectives/reducers/reducers.h"
+#include "src/base/check.h"
 
 namespace lockstep {
 namespace {
@@ -20,13 +21,16 @@ class StagedReducer : public Reducer {
       : spec_(spec),
         inner_(std::move(inner)),
         gradients_(spec.device.allocate(arena_bytes(), Place::device)),
-        // Without this the host would wait in every copy from the device.
-        pinned_(spec.device.pin(reinterpret_cast<std::byte*>(inner_->gradients()), arena_bytes())),
         out_(spec.device.stream()) {
     for (const Range& range : spec.buckets)
       buckets_.push_back({range, spec.device.event(), spec.device.event(), State::done});
     traits_ = inner_->traits();
     traits_.description += ", staged in host memory";
+    try {  // else the host waits in every copy from the device
+      pinned_ = spec.device.pin(reinterpret_cast<std::byte*>(inner_->gradients()), arena_bytes());
+    } catch (const Error& error) {
+      traits_.description += fmt::format(" (not pinned: {})", error.what());
+    }
     traits_.bytes += arena_bytes();
   }
   ~StagedReducer() override {

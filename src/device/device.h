@@ -258,7 +258,7 @@ class Device {
   virtual Memory allocate(std::size_t bytes, Place place) = 0;
   /// Page-locks the `bytes` at `data`, memory of the host, so that copies of it are as fast as
   /// those of Place::host. The result ends this in its destructor, before the memory goes. Empty:
-  /// the device gains nothing, or the system refuses.
+  /// the device gains nothing. Throws Error with the reason if the system refuses.
   Memory pin(std::byte* data, std::size_t bytes) const {
     return pin_ ? pin_(data, bytes) : Memory();
   }

@@ -19,6 +19,7 @@
 #include "tests/mpi/reductions.h"
 #include "tests/support/async_device.h"
 #include "tests/support/nccl_double.h"
+#include "tests/support/wrapped_device.h"
 
 namespace lockstep {
 namespace {
@@ -316,6 +317,26 @@ TEST_P(AnyReducer, RefusesImpossibleArguments) {
                  {"bucket 2", "begin 0", "count 51", "bucket 0", "begin 50", "count 50"});
   for (const std::int64_t count : {std::int64_t{-1}, kHuge, kHuge / 4})
     expect_refused(count, {}, {"count", fmt::format("{}", count)});
+}
+
+/// A device whose system refuses to page-lock memory.
+class PageableDevice : public WrappedDevice {
+ public:
+  PageableDevice() {
+    traits_.memory_is_host = false;
+    pin_ = [](std::byte*, std::size_t) -> Memory { throw Error("operation not permitted"); };
+  }
+};
+
+TEST_F(MakeReducer, NamesWhyMemoryIsNotPinned) {
+  PageableDevice device;
+  const auto reducer = make_reducer("tree", {comm_, device, 100, {{0, 100}}});
+  EXPECT_TRUE(mentions(reducer->traits().description,
+                       {"staged in host memory (not pinned: operation not permitted)"}));
+  std::fill_n(reducer->gradients(), 100, 1.0f);
+  reducer->start(0);
+  reducer->finish(0);
+  EXPECT_EQ(reducer->gradients()[99], static_cast<float>(comm_.size()));
 }
 
 TEST_F(MakeReducer, MustBeTheSameOnAllRanks) {

@@ -206,9 +206,7 @@ class CudaDevice final : public Device {
 
   static Memory page_lock(int index, std::byte* data, std::size_t bytes) {
     use(index);
-    const cudaError_t result = cudaHostRegister(data, bytes, cudaHostRegisterPortable);
-    cudaGetLastError();  // copies of pageable memory work too
-    if (result != cudaSuccess) return {};
+    check_cuda(cudaHostRegister(data, bytes, cudaHostRegisterPortable), "cudaHostRegister");
     return Memory(data, [](std::byte* p) { cudaHostUnregister(p); });
   }
 
@@ -237,7 +235,9 @@ class CudaDevice final : public Device {
   }
 
   static void check_memory(cudaError_t result, std::size_t bytes, const char* kind) {
-    if (result != cudaErrorMemoryAllocation) return check_cuda(result, kind);
+    if (result != cudaErrorMemoryAllocation)
+      return check_cuda(
+          result, fmt::format("{:.1f} MiB of {}", static_cast<double>(bytes) / (1 << 20), kind));
     cudaGetLastError();
     throw OutOfMemory(fmt::format("out of {}: cannot allocate {:.1f} MiB; use a smaller --batch",
                                   kind, static_cast<double>(bytes) / (1 << 20)));
