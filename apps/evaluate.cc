@@ -159,7 +159,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     type = o.type(subject);
     require_precision(device, type);
   });
-  choose_kernels(world, device, [&] {
+  const std::vector<std::string> choice = choose_kernels(world, device, [&] {
     const Dataset& test = *data.test;
     Model(device, entry, test.sample_shape(), test.classes(), Evaluation::batch_size(device, test),
           type, /*training=*/false);
@@ -168,6 +168,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     evaluation = std::make_unique<Evaluation>(device, entry, *data.test, type, o.test_views);
     evaluation->after_each([&recorder] { recorder.progress(); });
   });
+  notes.insert(notes.end(), choice.begin(), choice.end());
   if (checkpoint) std::for_each(notes.begin(), notes.end(), note);
   float* const weights = evaluation->load(comm, checkpoint, subject.section());
   recorder.phase("evaluation");

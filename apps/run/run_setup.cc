@@ -1,15 +1,18 @@
 #include "apps/run/run_setup.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "apps/record/broadcast.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/machine.h"
+#include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/validation.h"
+#include "src/device/tuning.h"
 #include "src/files/file.h"
 
 namespace lockstep {
@@ -42,29 +45,30 @@ void read_tuning(Device& device, const std::filesystem::path& file) {
 }
 
 /// A file that cannot be written costs the next run the time.
-void write_tuning(const Device& device, const std::filesystem::path& file) {
+void write_tuning(const std::string& tuning, const std::filesystem::path& file) {
   try {
     make_directories(file.parent_path(), "cache directory");
-    replace_file(file, device.tuning());
+    replace_file(file, tuning);
   } catch (const Error&) {
   }
 }
 
-/// The lines of `before`, a tuning(), that are not in `now`: another plan has replaced theirs.
-int replaced_plans(const std::string& before, const std::string& now) {
-  const std::vector<std::string> lines = lines_of(before);
-  return static_cast<int>(std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
-    return now.find(line + '\n') == now.npos;
-  }));
+/// The number of lines of `one`, a tuning(), that are not in `other`.
+std::int64_t count_others(const std::string& one, const std::string& other) {
+  const std::vector<std::string> lines = lines_of(one);
+  return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+    return other.find(line + '\n') == other.npos;
+  });
 }
 
 /// As tune().
-int measure(Device& device, const std::filesystem::path& folder, const std::function<void()>& plan,
-            const std::string& before) {
+std::vector<std::string> measure(Device& device, const std::filesystem::path& folder,
+                                 const std::function<void()>& plan, const std::string& before) {
   const bool resumes = !before.empty() && device.set_tuning(before);
   const auto file = resumes ? std::filesystem::path() : tuning_file(folder, device.tuning());
   if (!file.empty()) read_tuning(device, file);
   const std::string known = device.tuning();
+  const auto begin = std::chrono::steady_clock::now();
   device.tune(true);
   try {
     plan();
@@ -72,9 +76,21 @@ int measure(Device& device, const std::filesystem::path& folder, const std::func
     device.tune(false);
     throw;
   }
-  device.tune(false);
-  if (!file.empty() && device.tuning() != known) write_tuning(device, file);
-  return replaced_plans(known, device.tuning());
+  std::vector<std::string> notes = device.tune(false);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  const std::string now = device.tuning(), timed = Tuning::timed_part(now);
+  if (!file.empty() && timed != known) write_tuning(timed, file);
+  if (const auto chosen = count_others(now, known); chosen > 0) {
+    const auto untimed = count_others(now, known + timed);
+    const std::string but = fmt::format(", but {} of them without timing, to save time", untimed);
+    notes.push_back(fmt::format("chose {} in {:.1f} s{}", counted(chosen, "kernel"), time.count(),
+                                untimed > 0 ? but : ""));
+  }
+  if (const auto gone = count_others(known, now); gone > 0) {
+    notes.push_back(fmt::format(
+        "the libraries no longer offer {} of the stored kernels, so these were timed again", gone));
+  }
+  return notes;
 }
 
 }  // namespace
@@ -159,10 +175,8 @@ void RunSetup::choose_kernels(const std::string& before) {
     model.group(options.optimizer.groups);
     make_optimizer(options.optimizer.name, options.optimizer.own)->plan(*device, model.layout());
   };
-  const int again = lockstep::choose_kernels(world, *device, plan_step, before);
-  if (again == 0) return;
-  plan.notes.push_back(fmt::format(
-      "the libraries no longer offer {} of the stored kernels, so these were timed again", again));
+  const auto notes = lockstep::choose_kernels(world, *device, plan_step, before);
+  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
 }
 
 TrainingStep RunSetup::make_step(Timeline* timeline) const {
@@ -203,26 +217,27 @@ void require_precision(const Device& device, Type type) {
                  : "--precision fp32");
 }
 
-int choose_kernels(World& world, Device& device, const std::function<void()>& plan,
-                   const std::string& before) {
+std::vector<std::string> choose_kernels(World& world, Device& device,
+                                        const std::function<void()>& plan,
+                                        const std::string& before) {
   constexpr double kSlowTuning = 1800;  // seconds for the watchdog; 0: its default
   world.flight_recorder().mine().phase("choosing kernels",
                                        device.tuning().empty() ? 0 : kSlowTuning);
   return tune(world.comm(), device, cache_folder(), plan, before);
 }
 
-int tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
-         const std::function<void()>& plan, const std::string& before) {
-  if (comm.min(!device.tuning().empty()) == 0) return 0;
-  int again = 0;
+std::vector<std::string> tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
+                              const std::function<void()>& plan, const std::string& before) {
+  if (comm.min(!device.tuning().empty()) == 0) return {};
+  std::vector<std::string> notes;
   agree(comm, [&] {
-    if (comm.rank() == 0) again = measure(device, folder, plan, before);
+    if (comm.rank() == 0) notes = measure(device, folder, plan, before);
   });
   const std::string text = comm.broadcast(device.tuning());
   agree(comm, [&] {
     if (comm.rank() != 0) device.set_tuning(text);
   });
-  return again;
+  return notes;
 }
 
 }  // namespace lockstep

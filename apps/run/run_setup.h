@@ -63,16 +63,17 @@ HostRanks host_ranks(const Comm& comm);
 void require_precision(const Device& device, Type type);
 
 /// Collective: tune() with the cache of this user.
-int choose_kernels(World& world, Device& device, const std::function<void()>& plan,
-                   const std::string& before = {});
+std::vector<std::string> choose_kernels(World& world, Device& device,
+                                        const std::function<void()>& plan,
+                                        const std::string& before = {});
 
 /// Collective. If `device` can measure kernels (Device::tune), rank 0 measures those that `plan`
 /// plans, and all ranks with its device and library use the same. Known kernels are not measured
 /// again: those in `before`, the tuning() of a run that resumes, or else those of earlier runs in
 /// `folder`, which gets the new ones. Empty: there is none. A folder that cannot be written only
-/// costs the next run the time. Returns on rank 0 how many known kernels are no longer offered and
-/// were replaced, on other ranks 0. Throws AgreedError if planning fails.
-int tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
-         const std::function<void()>& plan, const std::string& before = {});
+/// costs the next run the time. Returns on rank 0 notes for users: "chose 41 kernels in 12.3 s",
+/// and kernels that were replaced or left out. Throws AgreedError if planning fails.
+std::vector<std::string> tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
+                              const std::function<void()>& plan, const std::string& before = {});
 
 }  // namespace lockstep

@@ -275,9 +275,10 @@ class Device {
   /// Plans from now on use the kernels in `text`. Returns false and changes nothing if it is for
   /// another device or library; throws Error if it is not a tuning.
   virtual bool set_tuning(std::string_view /*text*/) { return false; }
-  /// While on, a plan for work that tuning() does not contain measures all kernels and adds the
-  /// fastest. This needs time and memory.
-  virtual void tune(bool /*on*/) {}
+  /// While on, a plan for work that tuning() does not contain measures the kernels and adds the
+  /// fastest. This needs memory and at most about half a minute for all plans together. Returns a
+  /// sentence about each kernel that was found wrong before.
+  virtual std::vector<std::string> tune(bool /*on*/) { return {}; }
 
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
   virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;

@@ -40,6 +40,14 @@ std::string Tuning::text() const {
   return text;
 }
 
+std::string Tuning::timed_part(std::string_view text) {
+  std::string part;
+  for (const std::string& line : lines_of(text)) {
+    if (!line.starts_with(kUntimed)) part += line + "\n";
+  }
+  return part;
+}
+
 const std::string* Tuning::find(const std::string& work) const {
   const auto place = plans_.find(work);
   return place == plans_.end() ? nullptr : &place->second;

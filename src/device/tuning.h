@@ -22,6 +22,10 @@ class Tuning {
   /// if it is for another platform. Throws Error that names the line if it is invalid.
   bool set_text(std::string_view text);
   std::string text() const;
+  /// The beginning of work whose plan was chosen without a measurement, because time was short.
+  static constexpr const char* kUntimed = "not timed: ";
+  /// `text`, a result of text(), without such work.
+  static std::string timed_part(std::string_view text);
   const std::string& platform() const { return platform_; }
   bool empty() const { return plans_.empty(); }
   /// Plans by work.

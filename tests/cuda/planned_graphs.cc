@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "net/model.h"
@@ -69,14 +70,8 @@ class PlanningDevice : public WrappedDevice {
 
   /// From now on the plan with the largest workspace wins every race.
   void prefer_workspace() {
-    planner.set_race([this](const Convolution&, const Plans& plans) {
-      const auto less = [](const auto& a, const auto& b) {
-        return a->workspace_bytes() < b->workspace_bytes();
-      };
-      const auto largest = std::max_element(plans.begin(), plans.end(), less);
-      workspace_bytes_ = std::max(workspace_bytes_, (*largest)->workspace_bytes());
-      return static_cast<std::size_t>(largest - plans.begin());
-    });
+    race_.emplace(std::make_unique<WorkspaceTrack>(workspace_bytes_), 1e9);
+    planner.set_race(&*race_);
   }
 
   Planner planner;
@@ -89,7 +84,24 @@ class PlanningDevice : public WrappedDevice {
     return plan;
   }
 
+  /// A larger workspace is faster.
+  class WorkspaceTrack : public Track {
+   public:
+    explicit WorkspaceTrack(std::size_t& largest) : largest_(largest) {}
+    void prepare(const Convolution&) override {}
+    double run(const Plan&, bool) override { return 0; }
+    float time_of(const Plan& plan, float) override {
+      largest_ = std::max(largest_, plan.workspace_bytes());
+      return -static_cast<float>(plan.workspace_bytes());
+    }
+    void synchronize() override {}
+
+   private:
+    std::size_t& largest_;
+  };
+
   std::size_t workspace_bytes_ = 0;
+  std::optional<Race> race_;
 };
 
 struct Gpu {

@@ -13,6 +13,7 @@
 #include "src/device/cuda/layers.h"
 #include "src/device/cuda/planner.h"
 #include "tests/support/affine.h"
+#include "tests/support/error_of.h"
 #include "tests/support/tensor.h"
 
 namespace lockstep::cuda {
@@ -180,8 +181,58 @@ TEST(Plans, MatchDouble) {
                                convolution({128, 1, 1, 192}, {10, 1, 1, 192}, 1, 0, 1),
                                convolution({16, 1, 1, 256}, {64, 1, 1, 256}, 1, 0, 1)}) {
         work.type = type;
-        check(*device, libraries, work, tf32);
         if (work.dense()) work.relu = false;  // a kernel of its own
+        check(*device, libraries, work, tf32);
+      }
+    }
+  }
+}
+
+/// Does nothing, or spoils a part of what another plan computes. Both look fast.
+class WrongPlan : public Plan {
+ public:
+  WrongPlan(Device& device, std::shared_ptr<const Plan> spoiled, void* Tensors::*result)
+      : device_(device), spoiled_(std::move(spoiled)), result_(result) {}
+  void run(Stream& stream, const Tensors& tensors, void* workspace) const override {
+    if (spoiled_ == nullptr) return;
+    spoiled_->run(stream, tensors, workspace);
+    constexpr std::size_t kBytes = 64;
+    auto* const result = static_cast<std::byte*>(tensors.*result_);
+    device_.copy(stream, result, result + kBytes, kBytes);
+  }
+  std::size_t workspace_bytes() const override {
+    return spoiled_ == nullptr ? 0 : spoiled_->workspace_bytes();
+  }
+  const std::string& name() const override { return name_; }
+
+ private:
+  Device& device_;
+  std::shared_ptr<const Plan> spoiled_;
+  void* Tensors::*result_;
+  std::string name_ = "wrong";
+};
+
+TEST(Plans, AWrongPlanWinsNoRace) {
+  const auto device = make_cuda_device({});
+  const Cudnn cudnn({});
+  Convolution work = convolution({2, 8, 8, 16}, {24, 3, 3, 16}, 1, 1, 1);
+  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+    for (const auto& [pass, result] : {std::pair{Pass::forward, &Tensors::y},
+                                       {Pass::backward_data, &Tensors::x},
+                                       {Pass::backward_weights, &Tensors::w}}) {
+      work.type = type;
+      work.pass = pass;
+      work.bias = work.relu = pass == Pass::forward;
+      SCOPED_TRACE(work.text());
+      Plans plans = cudnn.plans(work, 3);
+      ASSERT_FALSE(plans.empty());
+      for (const auto& spoiled : {std::shared_ptr<const Plan>(), plans[0]}) {
+        Plans racers = plans;
+        racers.insert(racers.begin() + 1, std::make_shared<WrongPlan>(*device, spoiled, result));
+        Race race(make_track(*device));
+        EXPECT_NE(race.winner(work, racers), 1u);
+        ASSERT_EQ(race.warnings().size(), 1u) << "the others agree";
+        EXPECT_TRUE(mentions(race.warnings()[0], {"the kernel wrong is not used"}));
       }
     }
   }

@@ -8,6 +8,7 @@
 
 #include "apps/run/run_setup.h"
 #include "tests/mpi/world.h"
+#include "tests/support/error_of.h"
 #include "tests/support/files.h"
 #include "tests/support/wrapped_device.h"
 
@@ -22,13 +23,18 @@ class TuningDevice : public WrappedDevice {
   void plan(const std::string& work) {
     const std::string* known = tuning_.find(work);
     if (tunes_ && (known == nullptr || *known == "gone"))
-      tuning_.note(work, fmt::format("rank {}, number {}", rank_, ++measured));
+      tuning_.note((is_late ? Tuning::kUntimed : "") + work,
+                   fmt::format("rank {}, number {}", rank_, ++measured));
   }
   std::string tuning() const override { return tuning_.text(); }
   bool set_tuning(std::string_view text) override { return tuning_.set_text(text); }
-  void tune(bool on) override { tunes_ = on; }
+  std::vector<std::string> tune(bool on) override {
+    tunes_ = on;
+    return on ? std::vector<std::string>() : std::vector<std::string>{"kernel 7 is wrong"};
+  }
 
   int measured = 0;
+  bool is_late = false;  ///< there is no time to measure
 
  private:
   int rank_;
@@ -108,8 +114,35 @@ TEST_F(TuningTest, AKernelThatIsGoneIsMeasuredAgain) {
   TuningDevice device(comm_.rank());
   const auto plan = [&] { device.plan("a"), device.plan("b"); };
   const std::string before = std::string(kTitle) + "a = gone\nb = kept\n";
-  EXPECT_EQ(tune(comm_, device, {}, plan, before), first_ ? 1 : 0);
+  const std::vector<std::string> notes = tune(comm_, device, {}, plan, before);
+  ASSERT_EQ(notes.size(), first_ ? 3u : 0u);
+  if (first_) {
+    EXPECT_EQ(notes[0], "kernel 7 is wrong");
+    EXPECT_TRUE(mentions(notes[1], {"chose 1 kernel in "}));
+    EXPECT_TRUE(mentions(notes[2], {"no longer offer 1 of"}));
+  }
   EXPECT_EQ(device.tuning(), std::string(kTitle) + "a = rank 0, number 1\nb = kept\n");
+}
+
+TEST_F(TuningTest, TheNextRunMeasuresWhatThereWasNoTimeFor) {
+  const auto run_late = [&](bool late) {
+    comm_.barrier();
+    TuningDevice device(comm_.rank());
+    const auto plan = [&] {
+      device.plan("a");
+      device.is_late = late;
+      device.plan("b");
+    };
+    const std::vector<std::string> notes = tune(comm_, device, folder_, plan);
+    if (first_ && late) {
+      EXPECT_TRUE(mentions(notes[1], {"chose 2 kernels in", "1 of them without timing"}));
+    }
+    comm_.barrier();
+    return device.tuning();
+  };
+  EXPECT_EQ(run_late(true),
+            kTitle + std::string("a = rank 0, number 1\nnot timed: b = rank 0, number 2\n"));
+  EXPECT_EQ(run_late(false), kTitle + std::string("a = rank 0, number 1\nb = rank 0, number 1\n"));
 }
 
 TEST_F(TuningTest, AnErrorOfPlanningIsThrownOnAllRanks) {

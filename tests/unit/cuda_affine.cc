@@ -12,6 +12,7 @@
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/race_track.h"
 #include "tests/support/wrapped_device.h"
 
 namespace lockstep::cuda {
@@ -219,7 +220,6 @@ TEST(CudaAffine, DenseLayersMatchTheCpu) {
   }
 }
 
-/// Layers of one shape, with a library that computes several at a time and with one that does not.
 TEST(CudaAffine, TheReluOfADenseLayerKeepsNan) {
   const auto cpu = make_cpu_device(1);
   for (const bool biases : {true, false}) {
@@ -241,6 +241,7 @@ TEST(CudaAffine, TheReluOfADenseLayerKeepsNan) {
   }
 }
 
+/// Layers of one shape, with a library that computes several at a time and with one that does not.
 TEST(CudaAffine, StackedLayersAreThoseOfOneLayerEach) {
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const bool stacks : {true, false}) {
@@ -338,33 +339,64 @@ TEST(CudaAffine, UnsupportedTypesAreRefused) {
   EXPECT_THROW(make_dense(planner, DenseSpec{{{5, 3}, Type::i32}, 7, true}), Error);
 }
 
+/// Takes the plan with the last of all names, and notes the names.
+class NameTrack : public PaperTrack {
+ public:
+  double run(const Plan& plan, bool) override {
+    runs.push_back(plan.name());
+    return 0;
+  }
+  float time_of(const Plan&, float) override { return -static_cast<float>(runs.size()); }
+};
+
 TEST(Planner, ChoosesTheFirstTheTunedOrTheFastest) {
-  const LoopLibrary loops(3), others(2, true, "other");
+  const LoopLibrary loops(30), others(2, true, "other");
   Planner planner({&loops, &others}, "nothing");
   Convolution work;
   work.x = {2, 1, 1, 3}, work.w = {4, 1, 1, 3}, work.y = {2, 1, 1, 4};
   EXPECT_EQ(planner.choose(work)->name(), "loop0");
   EXPECT_EQ(planner.tuning().text(), "lockstep tuning for loop 1, other 1 on nothing\n");
 
-  std::vector<std::string> racers;
-  planner.set_race([&](const Convolution& raced, const Plans& plans) {
-    EXPECT_EQ(raced.text(), work.text());
-    for (const auto& plan : plans) racers.push_back(plan->name());
-    return racers.size() - 1;
-  });
+  auto track = std::make_unique<NameTrack>();
+  const std::vector<std::string>& racers = track->runs;
+  Race race(std::move(track));
+  planner.set_race(&race);
   EXPECT_EQ(planner.choose(work)->name(), "other1");
-  EXPECT_EQ(racers, (std::vector<std::string>{"loop0", "loop1", "loop2", "other0", "other1"}));
+  EXPECT_EQ(racers.size(), 14u) << "not more than 12 of a library";
+  EXPECT_EQ(racers[1], "loop1");
   planner.choose(work);
-  EXPECT_EQ(racers.size(), 5u) << "known work needs no race";
+  EXPECT_EQ(racers.size(), 14u) << "known work needs no race";
 
   Planner tuned({&loops, &others}, "nothing");
   ASSERT_TRUE(tuned.tuning().set_text(planner.tuning().text()));
   EXPECT_EQ(tuned.choose(work)->name(), "other1");
-  tuned.tuning().note(work.text(), "loop9");
-  expect_error({"loop9 is not offered"}, [&] { tuned.choose(work); });
-  tuned.set_race([](const Convolution&, const Plans&) { return std::size_t{1}; });
-  EXPECT_EQ(tuned.choose(work)->name(), "loop1");
-  EXPECT_EQ(*tuned.tuning().find(work.text()), "loop1");
+  tuned.tuning().note(work.text(), "loop99");
+  expect_error({"loop99 is not offered"}, [&] { tuned.choose(work); });
+  Race second(std::make_unique<NameTrack>());
+  tuned.set_race(&second);
+  EXPECT_EQ(tuned.choose(work)->name(), "other1");
+  EXPECT_EQ(*tuned.tuning().find(work.text()), "other1");
+}
+
+TEST(Planner, LeavesWorkToTheHeuristicWhenTheTimeIsOver) {
+  const LoopLibrary loops(2), others(2, true, "other");
+  Planner planner({&loops, &others}, "nothing");
+  Convolution work;
+  work.x = {2, 1, 1, 3}, work.w = {4, 1, 1, 3}, work.y = {2, 1, 1, 4};
+  Race over(std::make_unique<NameTrack>(), 0);
+  planner.set_race(&over);
+  EXPECT_EQ(planner.choose(work)->name(), "loop0");
+  const std::string text = planner.tuning().text(),
+                    title = "lockstep tuning for loop 1, other 1 on nothing\n";
+  EXPECT_EQ(text, title + "not timed: " + work.text() + " = loop0\n");
+  EXPECT_EQ(Tuning::timed_part(text), title) << "so that the next run measures it";
+
+  Planner resumed({&loops, &others}, "nothing");
+  ASSERT_TRUE(resumed.tuning().set_text(text));
+  Race race(std::make_unique<NameTrack>());
+  resumed.set_race(&race);
+  EXPECT_EQ(resumed.choose(work)->name(), "loop0") << "the run keeps its kernels";
+  EXPECT_EQ(resumed.tuning().text(), text);
 }
 
 }  // namespace

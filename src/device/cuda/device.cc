@@ -14,6 +14,7 @@
 #include "src/device/cuda/layers.h"
 #include "src/device/cuda/libraries.h"
 #include "src/device/cuda/planner.h"
+#include "src/device/cuda/race.h"
 #include "src/device/cuda/runtime.h"
 
 namespace lockstep {
@@ -130,8 +131,8 @@ class CudaDevice final : public Device {
     use(index_);
     check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
     const cuda::Numerics numerics{options.deterministic, options.tf32};
-    cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
     const CudaLibraries libraries = find_cuda_libraries();
+    cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
     cublaslt_ = cuda::make_cublaslt(numerics);
     planner_ = std::make_unique<cuda::Planner>(
         std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()}, platform(numerics));
@@ -175,12 +176,11 @@ class CudaDevice final : public Device {
     return options_.deterministic ? "" : planner_->tuning().text();
   }
   bool set_tuning(std::string_view text) override { return planner_->tuning().set_text(text); }
-  void tune(bool on) override {
-    if (!on) return planner_->set_race({});
-    planner_->set_race([track = std::make_shared<cuda::RaceTrack>(*this)](
-                           const cuda::Convolution& work, const cuda::Plans& plans) {
-      return track->winner(work, plans);
-    });
+  std::vector<std::string> tune(bool on) override {
+    const auto wrong = race_ ? race_->warnings() : std::vector<std::string>();
+    race_ = on ? std::make_unique<cuda::Race>(cuda::make_track(*this)) : nullptr;
+    planner_->set_race(race_.get());
+    return wrong;
   }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
@@ -249,6 +249,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<cuda::Cudnn> cudnn_;
   std::unique_ptr<cuda::Library> cublaslt_;
   std::unique_ptr<cuda::Planner> planner_;
+  std::unique_ptr<cuda::Race> race_;  ///< null: tuning is off
 };
 
 std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<void()>& body) {

@@ -8,8 +8,8 @@
 namespace lockstep::cuda {
 namespace {
 
-/// Racers per library. Its heuristic rarely returns more, and the best are first.
-constexpr std::size_t kMostRacers = 48;
+/// Racers per library. The best are first, and later ones rarely win but cost as much time.
+constexpr std::size_t kMostRacers = 12;
 
 std::string platform(const std::vector<const Library*>& libraries, const std::string& device) {
   std::string text;
@@ -46,21 +46,24 @@ Planner::Planner(std::vector<const Library*> libraries, const std::string& devic
 
 std::shared_ptr<const Plan> Planner::choose(const Convolution& work) {
   const std::string text = work.text();
-  if (const std::string* name = tuning_.find(text)) {
+  const std::string* name = tuning_.find(text);
+  if (name == nullptr) name = tuning_.find(Tuning::kUntimed + text);
+  if (name != nullptr) {
     for (const Library* library : libraries_) {
       if (auto plan = library->plan(work, *name)) return plan;
     }
     require(race_ != nullptr, "the tuned plan {} is not offered for {}; tune again", *name, text);
   }
+  const bool races = race_ != nullptr && !race_->over();
   Plans plans;
   for (const Library* library : libraries_) {
-    if (!race_ && !plans.empty()) break;
-    for (auto& plan : library->plans(work, race_ ? kMostRacers : 1))
+    if (!races && !plans.empty()) break;
+    for (auto& plan : library->plans(work, races ? kMostRacers : 1))
       plans.push_back(std::move(plan));
   }
   if (plans.empty()) return nullptr;
-  const std::size_t best = race_ && plans.size() > 1 ? race_(work, plans) : 0;
-  if (race_) tuning_.note(text, plans[best]->name());
+  const std::size_t best = races && plans.size() > 1 ? race_->winner(work, plans) : 0;
+  if (race_ != nullptr) tuning_.note((races ? "" : Tuning::kUntimed) + text, plans[best]->name());
   return plans[best];
 }
 
