@@ -69,6 +69,10 @@ class Reducer {
   virtual void finish(int bucket) = 0;
   /// The stream for work that reads the sums.
   virtual Stream& stream() = 0;
+  /// Ends all sums in streams, after an error: one that waits for a dead rank would never end. No
+  /// graph contains a sum, because NCCL waits for all such graphs. Does not block. Only the
+  /// destructor may follow.
+  virtual void abort() noexcept {}
   const ReducerTraits& traits() const { return traits_; }
 
  protected:

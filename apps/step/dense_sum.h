@@ -29,6 +29,7 @@ class DenseSum : public RankSum {
   void rethrow_errors() override {
     if (reducer_.traits().in_stream) reducer_.advance();
   }
+  void abort() noexcept override { reducer_.abort(); }
   double seconds() const override { return buckets_->exposed_seconds(); }
   std::size_t bytes() const override { return shard_sum_.bytes(); }
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }

@@ -70,6 +70,10 @@ void GradientSync::rethrow_errors() {
   for (RankSum* sum : sums_) sum->rethrow_errors();
 }
 
+void GradientSync::abort() noexcept {
+  for (RankSum* sum : sums_) sum->abort();
+}
+
 double GradientSync::seconds() const {
   double total = 0;
   for (const RankSum* sum : sums_) total += sum->seconds();

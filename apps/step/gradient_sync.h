@@ -48,6 +48,8 @@ class GradientSync {
   const std::vector<Range>& buckets() const { return dense_->buckets(); }
   /// RankSum::rethrow_errors() of each.
   void rethrow_errors();
+  /// RankSum::abort() of each. All end side by side.
+  void abort() noexcept;
 
   double seconds() const;
   std::size_t bytes() const;

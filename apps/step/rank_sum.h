@@ -39,6 +39,8 @@ class RankSum {
   virtual void commit_or_undo(const LossScale& /*scale*/) {}
   /// Throws the errors of sums in streams, which no other call reports.
   virtual void rethrow_errors() {}
+  /// Reducer::abort().
+  virtual void abort() noexcept {}
   /// Seconds that the computing thread has waited since construction.
   virtual double seconds() const { return 0; }
   /// Memory that this rank holds for it.

@@ -41,6 +41,7 @@ class SyncBatchNorm : public RankSum, public ShardSlots, private AcrossShards {
   /// Between two sums, the work of slot 0 comes first.
   void run() override;
   void rethrow_errors() override;
+  void abort() noexcept override { reducer_->abort(); }
   double seconds() const override { return seconds_; }
   std::size_t bytes() const override { return reducer_->traits().bytes; }
 

@@ -50,12 +50,14 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   loader.begin_step(*stream_);
   // The first two steps may do work that is done only once. The third is captured and repeated.
   const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
-  if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { train(loader); });
-  if (graph_) {
-    graph_->launch(*stream_);
-  } else {
-    train(loader);
-  }
+  or_abort([&] {
+    if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { train(loader); });
+    if (graph_) {
+      graph_->launch(*stream_);
+    } else {
+      train(loader);
+    }
+  });
   device_.copy(*stream_, answer->header, sync_->gradients(), sizeof answer->header);
   update_->copy_scale(*stream_, &answer->loss_scale);
   slot.done->record(*stream_);
@@ -156,11 +158,26 @@ void TrainingStep::timed(const char* phase, double& seconds, Work work) {
   seconds += now_seconds() - start - (sync_->seconds() + update_->own_seconds() - others);
 }
 
-void TrainingStep::wait_for(const StepSlots::Slot& slot) {
-  while (!slot.done->done()) {
-    sync_->rethrow_errors();
-    sched_yield();
+/// Calls `work`. If it throws, ends all sums, which else may wait for other ranks for ever. The
+/// graph goes first: NCCL does not end while one contains a sum.
+template <class Work>
+void TrainingStep::or_abort(Work work) {
+  try {
+    work();
+  } catch (...) {
+    graph_.reset();
+    sync_->abort();
+    throw;
   }
+}
+
+void TrainingStep::wait_for(const StepSlots::Slot& slot) {
+  or_abort([&] {
+    while (!slot.done->done()) {
+      sync_->rethrow_errors();
+      sched_yield();
+    }
+  });
 }
 
 /// Waits until it is known whether the last step was skipped, if a sum needs to know it.

@@ -120,6 +120,8 @@ class TrainingStep {
   void finish_update();
   template <class Work>
   void timed(const char* phase, double& seconds, Work work);
+  template <class Work>
+  void or_abort(Work work);
   void wait_for(const StepSlots::Slot& slot);
   void commit_or_undo();
   TrainingBatch batch_of(int shard) const;

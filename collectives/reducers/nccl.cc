@@ -3,11 +3,18 @@
 //
 // Communicators are non-blocking, so that a missing rank meets a deadline. A call may therefore
 // still be under way when it returns.
+//
+// An abort of NCCL waits until no graph contains a sum. So no call here aborts: only the owner knows
+// when its graph is gone. An abort also frees memory, and so waits for the sums of other
+// communicators. Each therefore has a thread of its own.
 #include "collectives/reducers/nccl.h"
 
 #include <sched.h>
 
+#include <chrono>
 #include <exception>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include "collectives/reducers/reducers.h"
@@ -48,15 +55,15 @@ class NcclReducer : public Reducer {
 
   ~NcclReducer() override {
     try {
-      if (!communicator_ || aborted_) return;
       // A rank that fails must not wait for the others.
-      expect(std::uncaught_exceptions() == 0, "the run ends early");
+      expect(!failed_ && std::uncaught_exceptions() == 0, "the run ends early");
       stream_->synchronize();
       gradients_.reset();
       communicator_->finish();
       settle("leave");
     } catch (...) {  // an earlier call has thrown it
       abort();
+      ended_.wait_until(deadline_);
     }
   }
 
@@ -67,40 +74,49 @@ class NcclReducer : public Reducer {
     const Range range = spec_.buckets[bucket];
     if (range.count == 0) return;
     ready(bucket).wait(*stream_);
-    or_abort([&] { communicator_->sum(gradients() + range.begin, range.count, *stream_); });
+    or_fail([&] { communicator_->sum(gradients() + range.begin, range.count, *stream_); });
     settle("start a sum");
   }
 
   bool advance() override {
-    or_abort([&] { communicator_->settled(); });
+    or_fail([&] { communicator_->settled(); });
     return false;
   }
   bool done(int) const override { return true; }
   void finish(int) override {}
   Stream& stream() override { return *stream_; }
 
- private:
-  Event& ready(int bucket) { return *ready_[bucket]; }
-
-  void abort() noexcept {
-    if (communicator_ && !std::exchange(aborted_, true)) communicator_->abort();
+  void abort() noexcept override {
+    failed_ = true;
+    if (ended_.valid()) return;
+    std::promise<void> end;
+    ended_ = end.get_future();
+    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                   std::chrono::duration<double>(spec_.timeout_seconds));
+    std::thread([communicator = communicator_, end = std::move(end)]() mutable {
+      communicator->abort();
+      communicator.reset();  // the reducer has the last one, unless it no longer waits
+      end.set_value();
+    }).detach();
   }
 
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Event& ready(int bucket) { return *ready_[bucket]; }
+
   template <class Call>
-  void or_abort(Call call) {
-    try {
-      expect(!aborted_, "NCCL is used after an error");
-      call();
-    } catch (...) {
-      abort();
-      throw;
-    }
+  void or_fail(Call call) {
+    expect(!failed_, "NCCL is used after an error");
+    failed_ = true;
+    call();
+    failed_ = false;
   }
 
   /// Waits until this rank's calls are complete.
   void settle(const char* what) {
     const double began = now_seconds();
-    or_abort([&] {
+    or_fail([&] {
       while (!communicator_->settled()) {
         require(now_seconds() - began < spec_.timeout_seconds,
                 "NCCL did not {} within {:g} s. Set NCCL_DEBUG=INFO to see why, or pass a longer "
@@ -130,7 +146,7 @@ class NcclReducer : public Reducer {
         sched_yield();
         continue;
       }
-      abort();
+      communicator_->abort();
       agree(spec_.comm, [&] {
         if (error) std::rethrow_exception(error);
         if (worst == late && state == late) {
@@ -144,8 +160,10 @@ class NcclReducer : public Reducer {
   }
 
   ReducerSpec spec_;
-  std::unique_ptr<NcclCommunicator> communicator_;
-  bool aborted_ = false;
+  std::shared_ptr<NcclCommunicator> communicator_;
+  bool failed_ = false;         ///< a call has thrown, or the sums are aborted
+  std::future<void> ended_;     ///< the abort; valid after abort()
+  Clock::time_point deadline_;  ///< to wait for it
   Memory gradients_;  ///< the communicator's
   std::vector<std::unique_ptr<Event>> ready_;
   std::unique_ptr<Stream> stream_;  ///< last: its work ends before the other members are destroyed

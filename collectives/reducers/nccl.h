@@ -29,7 +29,9 @@ class NcclCommunicator {
   virtual void sum(float* values, std::int64_t count, Stream& stream) = 0;
   /// Starts to leave. All streams are idle, and no graph contains a sum.
   virtual void finish() = 0;
-  /// Ends all work, also on streams. Only the release of memory and the destructor may follow.
+  /// Ends all work, also on streams. Blocks until no graph contains a sum, and until the device has
+  /// done all other work. Only the release of memory and the destructor may follow. May run on
+  /// another thread than the other calls.
   virtual void abort() noexcept = 0;
 };
 
@@ -53,8 +55,9 @@ NcclLibrary& nccl_library();
 std::string nccl_version_name(int version);
 
 /// Enqueues ncclSum in place in stream(), which can be captured. `library` outlives it. An error of
-/// NCCL, or a call that takes longer than spec.timeout_seconds, aborts the sums and throws Error.
-/// Collective; throws the same error on all ranks.
+/// NCCL, or a call that takes longer than spec.timeout_seconds, throws Error. The caller then
+/// destroys all graphs with sums, and calls abort() or destroys the reducer. Collective; throws the
+/// same error on all ranks.
 std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library);
 
 }  // namespace lockstep

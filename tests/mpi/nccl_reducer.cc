@@ -1,10 +1,12 @@
 // The reducer of NCCL with a double of the library: its calls, also after errors.
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <string>
 #include <vector>
 
 #include "collectives/reducers/reducers.h"
+#include "src/base/clock.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
@@ -36,20 +38,62 @@ TEST_F(Nccl, ReleasesItsMemoryThenLeavesThenIsDestroyed) {
             (std::vector<std::string>{"connect", "allocate", "release", "finish", "destroy"}));
 }
 
-TEST_F(Nccl, AbortsAfterAnErrorOfTheLibraryWithoutWaitingForTheSum) {
-  NcclDouble library(comm_, *device_, {.sums_until_error = 1});
-  const auto reducer = make(library);
-  reducer->start(0);
-  EXPECT_FALSE(reducer->advance());
+/// Starts sums from `bucket` on, and looks until the library reports an error.
+void run_into_error(Reducer& reducer, int bucket) {
   EXPECT_THROW(
       {
-        reducer->start(1);
-        for (;;) reducer->advance();  // until the stream comes to it
+        reducer.start(bucket);
+        for (;;) reducer.advance();  // until the stream comes to it
       },
       Error);
-  EXPECT_EQ(library.calls().back(), "abort");
+}
+
+TEST_F(Nccl, AfterAnErrorOfTheLibraryAnAbortEndsTheSum) {
+  NcclDouble library(comm_, *device_, {.sums_until_error = 1});
+  auto reducer = make(library);
+  reducer->start(0);
+  EXPECT_FALSE(reducer->advance());
+  run_into_error(*reducer, 1);
+  EXPECT_EQ(library.calls().back(), "allocate") << "a graph may still contain sums";
+  reducer->abort();
   reducer->stream().synchronize();
   EXPECT_THROW(reducer->start(2), Error) << "after an abort";
+  EXPECT_THROW(reducer->advance(), Error);
+  reducer->abort();  // has no effect
+  reducer.reset();
+  EXPECT_EQ(library.calls(),
+            (std::vector<std::string>{"connect", "allocate", "abort", "release", "destroy"}));
+}
+
+TEST_F(Nccl, IsAbortedByItsDestructorAfterAnError) {
+  NcclDouble library(comm_, *device_, {.sums_until_error = 0});
+  auto reducer = make(library);
+  run_into_error(*reducer, 0);
+  reducer.reset();  // no exception is on its way
+  EXPECT_EQ(library.calls()[2], "abort");
+}
+
+/// Each abort waits for the device, and so for the sum of the other.
+TEST_F(Nccl, TwoAreAbortedSideBySide) {
+  NcclDouble library(comm_, *device_, {.sums_until_error = 0}),
+      another(comm_, *device_, {.sums_until_error = 0});
+  const auto first = make(library), second = make(another);
+  run_into_error(*first, 0);
+  run_into_error(*second, 0);
+  first->abort();
+  second->abort();
+  first->stream().synchronize();
+  second->stream().synchronize();
+}
+
+TEST_F(Nccl, ADeadlineEndsTheWaitForAnAbort) {
+  NcclDouble library(comm_, *device_, {.sums_until_error = 0, .abort_seconds = 0.3});
+  auto reducer = make(library, 0.05);
+  run_into_error(*reducer, 0);
+  const double began = now_seconds();
+  reducer.reset();
+  EXPECT_LT(now_seconds() - began, 0.25);
+  while (library.alive()) sched_yield();
 }
 
 TEST_F(Nccl, AbortsAfterAnErrorElsewhereWithoutWaitingForOthers) {

@@ -431,10 +431,24 @@ TEST(TrainingStep, ItsReducerFollowsTheOptions) {
   expect_agreed_error({"within 0.05 s"}, [&] { make(library); });
 }
 
+/// The double's abort hangs while a graph contains a sum.
 TEST(TrainingStep, AnErrorOfNcclEndsTheRunWithItsCause) {
+  if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
   for (const int sums : {0, 4, 40}) {  // in an eager step, and in one that is repeated
-    expect_error({"unhandled cuda error"}, [&] {
-      train(*make_async_device(), "nccl", "auto", {.nccl = {.sums_until_error = sums}});
+    for (const bool together : {false, true}) {
+      expect_error({"unhandled cuda error"}, [&] {
+        train(*make_async_device(), "nccl", "auto",
+              {.nccl = {.sums_until_error = sums}, .together = together});
+      });
+    }
+  }
+}
+
+TEST(TrainingStep, ASumThatNcclRefusesEndsTheRunWithItsCause) {
+  if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
+  for (int sums = 0; sums < 12; ++sums) {  // in an eager step, and in one that is captured
+    expect_error({"refused"}, [&] {
+      train(*make_async_device(), "nccl", "auto", {.nccl = {.sums_until_refusal = sums}});
     });
   }
 }

@@ -1,10 +1,15 @@
 #include "tests/support/nccl_double.h"
 
+#include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "collectives/comm/communicator.h"
+#include "src/base/clock.h"
 
 namespace lockstep {
 namespace {
@@ -12,14 +17,21 @@ namespace {
 // With a zero in it, as NCCL's own.
 const std::string kId("double\0of NCCL", 14);
 
+/// Sums of this process that never end by themselves.
+std::atomic<int> stuck_sums = 0;
+
 }  // namespace
 
 class NcclDouble::Communicator : public NcclCommunicator {
  public:
-  explicit Communicator(NcclDouble& library) : library_(library) { begin("connect"); }
+  explicit Communicator(NcclDouble& library) : library_(library) {
+    library_.alive_ = true;
+    begin("connect");
+  }
   ~Communicator() override {
     if (!left_) abort();
     log("destroy");
+    library_.alive_ = false;
   }
 
   bool settled() override {
@@ -42,15 +54,29 @@ class NcclDouble::Communicator : public NcclCommunicator {
 
   void sum(float* values, std::int64_t count, Stream& stream) override {
     expect(looks_ <= 0, "NCCL is called while a call is under way");
+    if (asked_++ == library_.plan_.sums_until_refusal) fail("NCCL: refused (by the double)");
     looks_ = library_.plan_.looks;
     stream.enqueue([fate = fate_, last = library_.plan_.sums_until_error,
                     comm = raw(library_.comm_), values, count] {
       if (fate->sums++ == last) {
+        ++stuck_sums;
         fate->stuck = true;
         while (!fate->aborted) sched_yield();
+        --stuck_sums;
       }
       if (fate->aborted) return;
-      check(MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm));
+      // MPI may use it for ever if the other ranks do not sum. So it is leaked then.
+      auto sum = std::make_unique<std::vector<float>>(values, values + count);
+      MPI_Request request;
+      check(MPI_Iallreduce(MPI_IN_PLACE, sum->data(), static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                           comm, &request));
+      for (int ended = 0;;) {
+        check(MPI_Test(&request, &ended, MPI_STATUS_IGNORE));
+        if (ended != 0) break;
+        if (fate->aborted) return static_cast<void>(sum.release());
+        std::this_thread::sleep_for(std::chrono::microseconds(20));  // others need the core
+      }
+      std::copy(sum->begin(), sum->end(), values);
     });
   }
 
@@ -63,6 +89,17 @@ class NcclDouble::Communicator : public NcclCommunicator {
     log("abort");
     left_ = true;
     fate_->aborted = true;
+    const double began = now_seconds();
+    // Graphs and streams share the fate of the sums that they contain.
+    while (fate_.use_count() > 1 || stuck_sums > 0) {
+      if (now_seconds() - began > 5) {
+        ADD_FAILURE() << "the abort hangs: "
+                      << (stuck_sums > 0 ? "another sum is stuck" : "a graph contains a sum");
+        break;
+      }
+      sched_yield();
+    }
+    while (now_seconds() - began < library_.plan_.abort_seconds) sched_yield();
   }
 
  private:
@@ -78,7 +115,7 @@ class NcclDouble::Communicator : public NcclCommunicator {
   };
 
   NcclDouble& library_;
-  int looks_ = 0;
+  int looks_ = 0, asked_ = 0;
   bool left_ = false;
   std::shared_ptr<Fate> fate_ = std::make_shared<Fate>();
 };
