@@ -155,14 +155,14 @@ class BatchNormLayer : public Layer {
       return each_column(stream, channels_, 2 * blocks_, Statistics<T>{b, to});
     }
     to.rows *= across->shards();
-    float* sums = summed(call);
+    float *sums = summed(call), *squares = sums + channels_;
     each_column(stream, channels_, blocks_, Total<T>{b, b.partial, sums});
     across->sum(stream, sums, channels_);
-    each_column(stream, channels_, blocks_, MeanAndSquares<T>{b, to.rows, sums});
-    across->sum(stream, sums, channels_);
-    each(stream, channels_, WriteVariance{to, sums});
+    each_column(stream, channels_, blocks_, MeanAndSquares<T>{b, to.rows, sums, squares});
+    across->sum(stream, squares, channels_);
+    each(stream, channels_, WriteVariance{to, squares});
   }
-  /// The channels' sums, after the partial sums.
+  /// Two sums of each channel, after the partial sums.
   float* summed(const LayerCall& call) const {
     return reinterpret_cast<float*>(call.scratch) + 2 * blocks_ * channels_;
   }

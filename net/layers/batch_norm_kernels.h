@@ -118,19 +118,21 @@ struct Total {
   }
 };
 
-/// The mean of all from their sum, which is replaced by this shard's sum of squares around it.
+/// The mean of all from their sum, and this shard's squares around it. The arrays differ: all lanes
+/// read the sum, and no lane waits for the others' reads.
 template <class T>
 struct MeanAndSquares {
   Batch<T> b;
   std::int64_t rows;  ///< of all shards
-  float* sum;
+  const float* sum;
+  float* to;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t c, Team team) const {
     const float mean = sum[c] / static_cast<float>(rows);
     const double squares = b.squares(c, mean, team);
     if (team.lane != 0) return;
     b.mean[c] = mean;
-    sum[c] = static_cast<float>(squares);
+    to[c] = static_cast<float>(squares);
   }
 };
 
