@@ -22,12 +22,12 @@ int first(std::span<const RankGpu> gpus, Holds holds) {
 std::vector<RankGpu> gather_gpus(const Comm& comm, const RankGpu& own) {
   std::string all;
   for (const std::string& text :
-       comm.gather(fmt::format("{}\n{}\n{}\n", own.host, own.uuid, own.nccl)))
+       comm.gather(fmt::format("{}\n{}\n{}\n{}\n", own.host, own.uuid, own.nccl, own.pci)))
     all += text;
   const std::vector<std::string> lines = lines_of(comm.broadcast(std::move(all)));
   std::vector<RankGpu> gpus;
-  for (std::size_t i = 0; i < lines.size(); i += 3)
-    gpus.push_back({lines[i], lines[i + 1], std::stoi(lines[i + 2])});
+  for (std::size_t i = 0; i < lines.size(); i += 4)
+    gpus.push_back({lines[i], lines[i + 1], std::stoi(lines[i + 2]), lines[i + 3]});
   return gpus;
 }
 
@@ -43,8 +43,15 @@ std::string nccl_refusal(std::span<const RankGpu> gpus, bool canonical) {
     return fmt::format("rank 0 has NCCL {} and rank {} ({}) has {}", version, other,
                        gpus[other].host, nccl_version_name(gpus[other].nccl));
   }
-  std::set<std::string> devices;
-  for (const RankGpu& gpu : gpus) devices.insert(gpu.uuid);
+  std::set<std::string> devices, addresses;
+  for (const RankGpu& gpu : gpus) {
+    devices.insert(gpu.uuid);
+    addresses.insert(gpu.host + " " + (gpu.pci.empty() ? gpu.uuid : gpu.pci));
+  }
+  if (devices.size() == gpus.size() && addresses.size() < gpus.size()) {
+    return fmt::format("{} use slices (MIG) of {}, and NCCL {} refuses slices of one GPU",
+                       counted(gpus.size(), "rank"), counted(addresses.size(), "GPU"), version);
+  }
   if (devices.size() < gpus.size()) {
     return fmt::format("{} share {}, and NCCL {} refuses shared GPUs", counted(gpus.size(), "rank"),
                        counted(devices.size(), "GPU"), version);

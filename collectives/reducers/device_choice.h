@@ -13,8 +13,9 @@ namespace lockstep {
 /// The GPU of one rank.
 struct RankGpu {
   std::string host;
-  std::string uuid;  ///< DeviceTraits::uuid; empty: no CUDA device
-  int nccl = 0;      ///< NcclLibrary::version(); 0: the build contains no NCCL
+  std::string uuid;      ///< DeviceTraits::uuid; empty: no CUDA device
+  int nccl = 0;          ///< NcclLibrary::version(); 0: the build contains no NCCL
+  std::string pci = {};  ///< DeviceTraits::pci
 };
 
 /// Those of all ranks, in rank order. Collective.

@@ -48,7 +48,7 @@ std::vector<ReducerEntry> make_registry() {
 }
 
 RankGpu gpu_of(Device& device) {
-  RankGpu gpu{host_name(), device.traits().uuid};
+  RankGpu gpu{.host = host_name(), .uuid = device.traits().uuid, .pci = device.traits().pci};
 #ifdef LOCKSTEP_CUDA
   if (!gpu.uuid.empty()) gpu.nccl = nccl_library().version();
 #endif

@@ -224,6 +224,8 @@ struct DeviceTraits {
   std::string advice = {};
   /// Unique in the world ("GPU-..." or "MIG-..."); empty if ranks share only cores.
   std::string uuid = {};
+  /// The PCI address of the GPU, which all of its slices (MIG) share; empty: not known.
+  std::string pci = {};
   /// Types of activations that its layers support.
   std::vector<Type> types = {Type::f32, Type::bf16};
   /// Whether host code may read and write Place::device while no work there does.

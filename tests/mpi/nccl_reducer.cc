@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/reducers/device_choice.h"
 #include "collectives/reducers/reducers.h"
 #include "src/base/clock.h"
 #include "tests/mpi/world.h"
@@ -118,6 +119,15 @@ TEST_F(Nccl, ARankThatNeverConnectsMeetsTheDeadline) {
   NcclDouble library(comm_, *device_, {.connects = comm_.rank() != 0});
   expect_agreed_error({"NCCL"}, [&] { make(library, 0.05); });
   EXPECT_EQ(library.calls(), (std::vector<std::string>{"connect", "abort", "destroy"}));
+}
+
+TEST_F(Nccl, GpusOfAllRanksAreGatheredAlsoWithEmptyNames) {
+  const std::string pci = comm_.rank() == 0 ? "" : "0000:17:00";
+  const auto gpus = gather_gpus(comm_, {"host", "", comm_.rank(), pci});
+  ASSERT_EQ(gpus.size(), static_cast<std::size_t>(comm_.size()));
+  EXPECT_EQ(gpus.front().pci, "");
+  EXPECT_EQ(gpus.back().nccl, comm_.size() - 1);
+  EXPECT_EQ(gpus.back().pci, comm_.size() == 1 ? "" : "0000:17:00");
 }
 
 TEST_F(Nccl, TwoVersionsAreRefusedBeforeTheyConnect) {

@@ -10,6 +10,11 @@ namespace {
 
 const RankGpu a0{"a", "GPU-0", 22809}, a1{"a", "GPU-1", 22809}, b0{"b", "GPU-2", 22809};
 
+/// A slice of the GPU of a host.
+RankGpu slice(const char* host, int number) {
+  return {host, fmt::format("GPU-{}-{}", host, number), 22809, "0000:17:00"};
+}
+
 struct Row {
   const char* name;
   std::vector<RankGpu> records;
@@ -24,6 +29,12 @@ const Row kRows[] = {
     {"shared", {a0, a0, a0, a0}, false, {"4 ranks", "1 GPU", "NCCL 2.28.9"}},
     {"shared_in_part", {a0, a1, a0}, false, {"3 ranks", "2 GPUs", "NCCL 2.28.9"}},
     {"canonical", {a0, b0}, true, {"--shards", "NCCL"}},
+    {"slices",
+     {slice("a", 0), slice("a", 1)},
+     false,
+     {"2 ranks", "slices", "1 GPU", "NCCL 2.28.9"}},
+    {"slices_of_other_hosts", {slice("a", 0), slice("b", 1)}, false, {}},
+    {"shared_slice", {slice("a", 0), slice("a", 0)}, false, {"share", "1 GPU"}},
     {"no_nccl", {a0, {"a", "GPU-1", 0}}, false, {"rank 1 (a)", "NCCL"}},
     {"two_versions",
      {a0, {"b", "GPU-2", 22703}},

@@ -142,6 +142,8 @@ class CudaDevice final : public Device {
         .libraries = libraries.text(),
         .advice = advice(libraries, properties_.major),
         .uuid = text_of(unique_id(index_, properties_)),
+        .pci = fmt::format("{:04x}:{:02x}:{:02x}", properties_.pciDomainID, properties_.pciBusID,
+                           properties_.pciDeviceID),
         .types = {Type::f32, Type::bf16, Type::f16},
         .memory_is_host = false,
         .batches_products = true,
