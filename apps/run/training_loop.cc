@@ -4,8 +4,10 @@
 #include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "apps/run/best_checkpoint.h"
+#include "apps/run/training_clock.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -14,26 +16,6 @@ namespace lockstep {
 namespace {
 
 bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
-
-/// Seconds of training, without evaluations and checkpoints.
-class TrainingClock {
- public:
-  void begin() { last_ = now_seconds(); }
-  void leave_out(double seconds) { aside_ += seconds; }
-  /// Since this start of the run.
-  double trained() const { return trained_ + since_report(); }
-  double since_report() const { return now_seconds() - last_ - aside_; }
-  void reported(double seconds) {
-    trained_ += seconds;
-    aside_ = 0;
-    begin();
-  }
-
- private:
-  double last_ = 0;     ///< time of the last report
-  double aside_ = 0;    ///< seconds since then that were not training
-  double trained_ = 0;  ///< seconds up to the last report
-};
 
 class TrainingLoop {
  public:
@@ -56,17 +38,18 @@ class TrainingLoop {
                                                     : "test";
     agree(parts_.setup.comm, [&] { reporter_.begin(redone, progress_); });
     if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
-    clock_.begin();
+    clock_.begin(now_seconds(), done);
     if (progress_.evaluation_due) {
       evaluate(done);
       saver_.save(done, progress_);
       if (progress_.evaluation_due) stop(done);
-      clock_.begin();
+      clock_.begin(now_seconds(), done);
     }
-    for (last_report_ = collected_ = done; done < plan_.steps && !progress_.over(options_);) {
+    for (collected_ = done; done < plan_.steps && !progress_.over(options_);) {
       const Votes votes{parts_.stop_requested(), saver_.is_due()};
       step_.enqueue(parts_.loader, done, static_cast<float>(rate_at(done)), votes,
                     reports(done + 1));
+      clock_.enqueued();
       ++done;
       Votes asked = collect(/*all=*/looks_at_weights(done));
       // The weights are those of the last step that was enqueued.
@@ -147,25 +130,26 @@ class TrainingLoop {
 
   void report(std::int64_t done, const StepTotals& totals) {
     const StepTimes times = step_.times();
+    const double now = now_seconds();
+    const std::int64_t done_by_device = collected_ + step_.done_ahead();
     StepReport r;
     r.step = done;
-    r.steps = done - last_report_;
-    r.samples = r.steps * plan_.global_batch;
-    r.seconds = clock_.since_report();
-    r.seconds_left = clock_.trained() / static_cast<double>(done - plan_.start.step) *
-                     static_cast<double>(plan_.steps - done);
-    r.times = times - last_times_;
+    r.seconds_left =
+        clock_.seconds_per_step(now, done_by_device) * static_cast<double>(plan_.steps - done);
+    if (const auto interval = clock_.report(now, done_by_device, totals.waited)) {
+      r.steps = interval->steps;
+      r.samples = r.steps * plan_.global_batch;
+      r.seconds = interval->seconds;
+      r.times = times - std::exchange(last_times_, times);
+    }
     r.totals = totals;
     r.epoch = plan_.epoch_at(done);
     r.learning_rate = rate_at(done - 1);
     r.timed = parts_.setup.device->traits().memory_is_host;
     r.scaled = parts_.setup.options.loss_scaling().dynamic;
-    r.straggler = stragglers_.find(done, times.exposed, clock_.trained());
+    r.straggler = stragglers_.find(done, times.exposed, clock_.trained(now));
     reporter_.step(r);
     name_skipped();
-    last_times_ = times;
-    last_report_ = done;
-    clock_.reported(r.seconds);
   }
 
   /// Stays due if a rank is asked to stop meanwhile.
@@ -184,7 +168,7 @@ class TrainingLoop {
     if (!result) return;
     reporter_.evaluation({*result, parts_.setup.data.evaluated(), done, done});
     progress_.evaluated({done, result->score.top1_share()}, result->score.loss());
-    reporter_.record("running", done, clock_.trained(), progress_);
+    reporter_.record("running", done, clock_.trained(now_seconds()), progress_);
     if (progress_.reached(options_)) reporter_.reached_target(done);
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
     if (epoch_.number == 0) return;
@@ -229,9 +213,9 @@ class TrainingLoop {
   }
 
   void summarize(std::int64_t done, const char* status) {
-    reporter_.summary(done, clock_.trained(), step_.loss_scale().skipped - skipped_before_,
-                      progress_);
-    reporter_.record(status, done, clock_.trained(), progress_);
+    reporter_.summary(done, clock_.trained(now_seconds()),
+                      step_.loss_scale().skipped - skipped_before_, progress_);
+    reporter_.record(status, done, clock_.trained(now_seconds()), progress_);
   }
 
   [[noreturn]] void stop(std::int64_t done) {
@@ -269,8 +253,7 @@ class TrainingLoop {
   TrainingClock clock_;
   EpochReport epoch_;
   std::set<std::string> named_;      ///< damaged images
-  StepTimes last_times_;             ///< at the last report
-  std::int64_t last_report_ = 0;     ///< steps
+  StepTimes last_times_;             ///< at the end of the clock's last interval
   std::int64_t collected_ = 0;       ///< steps whose totals are known
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
 };

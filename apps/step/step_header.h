@@ -34,6 +34,8 @@ struct StepTotals {
   double penalty = 0;
   /// After the step.
   LossScale loss_scale = {};
+  /// The host has waited for the end of the step, so the device has just done it.
+  bool waited = false;
 };
 
 /// Enqueues the work that writes a shard's header: its score, which is then cleared, and with the

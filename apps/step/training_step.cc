@@ -138,11 +138,12 @@ void TrainingStep::finish_update() {
 std::optional<StepTotals> TrainingStep::collect(bool all) {
   const StepSlots::Slot* const slot = slots_.collect(all);
   if (slot == nullptr) return std::nullopt;
-  wait_for(*slot);
+  const bool waited = wait_for(*slot);
   const StepAnswer& answer = *slot->answer();
   update_->collected(answer.loss_scale);
   StepTotals totals = read_header(answer.header, plan_.global_batch);
   totals.penalty = answer.penalty;
+  totals.waited = waited;
   if (update_->scales()) totals.loss_scale = answer.loss_scale;
   return totals;
 }
@@ -171,13 +172,16 @@ void TrainingStep::or_abort(Work work) {
   }
 }
 
-void TrainingStep::wait_for(const StepSlots::Slot& slot) {
+/// Returns whether the step was not done before.
+bool TrainingStep::wait_for(const StepSlots::Slot& slot) {
+  bool waited = false;
   or_abort([&] {
-    while (!slot.done->done()) {
+    for (; !slot.done->done(); waited = true) {
       sync_->rethrow_errors();
       sched_yield();
     }
   });
+  return waited;
 }
 
 /// Waits until it is known whether the last step was skipped, if a sum needs to know it.

@@ -60,6 +60,8 @@ class TrainingStep {
   /// enqueued after it, or if `all`: blocks until it is done. So all ranks collect a step after the
   /// same number of others.
   std::optional<StepTotals> collect(bool all = false);
+  /// Steps that are not collected although the device has done them.
+  int done_ahead() const { return slots_.done(); }
   /// Steps after the one that is enqueued whose batches must be prepared. If one of them cannot be
   /// made, this rank votes for a stop before that step.
   int steps_ahead() const { return 1 + device_.traits().run_ahead; }
@@ -122,7 +124,7 @@ class TrainingStep {
   void timed(const char* phase, double& seconds, Work work);
   template <class Work>
   void or_abort(Work work);
-  void wait_for(const StepSlots::Slot& slot);
+  bool wait_for(const StepSlots::Slot& slot);
   void commit_or_undo();
   TrainingBatch batch_of(int shard) const;
   Stream& stream_of(int slot) { return sync_->slots().stream(slot, *stream_); }

@@ -26,10 +26,10 @@ struct Metric {
 };
 using Metrics = std::vector<Metric>;
 
-/// The steps since the last report, as the training loop measured them.
+/// A step, and the steps since the last report with a speed, as the training loop measured them.
 struct StepReport {
-  std::int64_t step = 0;  ///< steps done
-  std::int64_t steps = 0, samples = 0;
+  std::int64_t step = 0;                ///< steps done
+  std::int64_t steps = 0, samples = 0;  ///< 0: the speed is not known (TrainingClock)
   double seconds = 0;
   double seconds_left = 0;  ///< of training, until the run ends
   StepTimes times;          ///< of these steps
@@ -46,17 +46,20 @@ struct StepReport {
 inline Metrics metrics_of(const StepReport& r) {
   const StepTotals& totals = r.totals;
   const double loss = totals.cross_entropy, exposed = r.share(r.times.exposed);
+  const auto speed = [&](const char* name, double value, const std::string& text = "") {
+    return r.steps > 0 ? Metric{name, value, text} : Metric{};
+  };
   Metrics metrics{
       {"epoch", r.epoch, fmt::format("epoch {:.{}f}", r.epoch, r.epoch < 10 ? 2 : 1)},
       {"loss", loss, fmt::format("loss {:#.4g}", loss)},
       {"penalty", totals.penalty},
       {"batch_top1", totals.top1_share, fmt::format("accuracy {:.0f}%", 100 * totals.top1_share)},
-      {"images_per_s", r.images_per_s(), fmt::format("{:.0f} images/s", r.images_per_s())},
+      speed("images_per_s", r.images_per_s(), fmt::format("{:.0f} images/s", r.images_per_s())),
       {"", 0, fmt::format("ETA {}", duration_text(r.seconds_left))},
-      {"seconds_per_batch", r.seconds / static_cast<double>(r.steps)},
+      speed("seconds_per_batch", r.seconds / static_cast<double>(r.steps)),
       {"learning_rate", r.learning_rate, fmt::format("lr {:.3g}", r.learning_rate)},
-      {"exposed_communication", exposed, fmt::format("exposed {:.1f}%", 100 * exposed)},
-      {"loader_wait", r.share(r.times.loader)}};
+      speed("exposed_communication", exposed, fmt::format("exposed {:.1f}%", 100 * exposed)),
+      speed("loader_wait", r.share(r.times.loader))};
   if (r.timed) {
     metrics.push_back({"forward", r.share(r.times.forward)});
     metrics.push_back({"backward", r.share(r.times.backward)});

@@ -151,7 +151,7 @@ void Reporter::step(const StepReport& report) {
   if (!console_) return;
   constexpr int kColumns = 100;
   const Metrics metrics = metrics_of(report);
-  images_per_s_ = report.images_per_s();
+  if (report.steps > 0) images_per_s_ = report.images_per_s();
   std::vector<std::string> parts = texts_of(metrics);
   parts.insert(parts.begin(), fmt::format("step {}/{}", report.step, run_.plan.steps));
   const int columns = console_->columns();

@@ -1,0 +1,58 @@
+// TrainingClock: the seconds of training, and how fast the steps of a report were.
+//
+// A device may have done later steps too when the host collects one. A report therefore counts the
+// steps that the device has done, not those that are collected. Before an evaluation the host
+// collects several steps at once. It then knows only that they are done, not since when. Reports
+// of these steps have no speed, and their time belongs to the next one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace lockstep {
+
+/// `now`: seconds since any fixed time.
+class TrainingClock {
+ public:
+  struct Interval {
+    double seconds;
+    std::int64_t steps;
+  };
+
+  /// Of training that continues after `done` steps.
+  void begin(double now, std::int64_t done) {
+    last_ = now;
+    first_done_ = last_done_ = done;
+  }
+  /// Seconds that were not training: evaluations and checkpoints.
+  void leave_out(double seconds) { aside_ += seconds; }
+  /// Since begin().
+  double trained(double now) const { return trained_ + now - last_ - aside_; }
+  double seconds_per_step(double now, std::int64_t done) const {
+    return trained(now) / static_cast<double>(done - first_done_);
+  }
+
+  /// A step is enqueued. The steps that are collected before the next one are collected at once.
+  void enqueued() { stale_ = false; }
+  /// The interval since the last one, up to a step that is collected. None: its time is not known.
+  /// `done`: steps that the device has done. `waited`: it has done the step just now.
+  std::optional<Interval> report(double now, std::int64_t done, bool waited) {
+    if (stale_ || done == last_done_) return std::nullopt;
+    const Interval interval{now - last_ - aside_, done - last_done_};
+    trained_ += interval.seconds;
+    last_ = now;
+    last_done_ = done;
+    aside_ = 0;
+    stale_ = !waited;
+    return interval;
+  }
+
+ private:
+  double last_ = 0;     ///< time of the last interval's end
+  double aside_ = 0;    ///< seconds since then that were not training
+  double trained_ = 0;  ///< seconds up to then
+  std::int64_t first_done_ = 0, last_done_ = 0;
+  bool stale_ = false;  ///< the last interval ended some time after its last step
+};
+
+}  // namespace lockstep
