@@ -37,6 +37,8 @@ class Communicator : public NcclCommunicator {
       config.minCTAs = config.maxCTAs = spec.nccl_max_ctas > 0 ? spec.nccl_max_ctas : kFixedCtas;
       setenv("NCCL_ALGO", "Ring", 1);
       setenv("NCCL_PROTO", "Simple", 1);
+      // Symmetric kernels add in another order, and these variables do not exclude them.
+      setenv("NCCL_WIN_ENABLE", "0", 1);
     }
     check_nccl(
         ncclCommInitRankConfig(&communicator_, spec.comm.size(), id, spec.comm.rank(), &config),
@@ -69,6 +71,7 @@ class Communicator : public NcclCommunicator {
     });
     check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
     check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
+    // Not ncclCommWindowRegister: NCCL chooses symmetric kernels for a window by a cost model.
     check_nccl(ncclCommRegister(communicator_, data, bytes, &registered_), "ncclCommRegister",
                communicator_);
     return memory;
