@@ -1,9 +1,7 @@
-// TrainingClock: the seconds of training, and how fast the steps of a report were.
-//
-// A device may have done later steps too when the host collects one. A report therefore counts the
-// steps that the device has done, not those that are collected. Before an evaluation the host
-// collects several steps at once. It then knows only that they are done, not since when. Reports
-// of these steps have no speed, and their time belongs to the next one.
+// TrainingClock: the seconds of training, and how fast the steps of a report were. A report counts
+// the steps that the device has done, because it may be ahead of those that are collected. Before
+// an evaluation the host collects several steps at once, and does not know since when they are
+// done. Reports of these steps have no speed, and their time belongs to the next one.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +17,12 @@ class TrainingClock {
     std::int64_t steps;
   };
 
-  /// Of training that continues after `done` steps.
   void begin(double now, std::int64_t done) {
     last_ = now;
     first_done_ = last_done_ = done;
   }
   /// Seconds that were not training: evaluations and checkpoints.
   void leave_out(double seconds) { aside_ += seconds; }
-  /// Since begin().
   double trained(double now) const { return trained_ + now - last_ - aside_; }
   double seconds_per_step(double now, std::int64_t done) const {
     return trained(now) / static_cast<double>(done - first_done_);
@@ -48,9 +44,8 @@ class TrainingClock {
   }
 
  private:
-  double last_ = 0;     ///< time of the last interval's end
-  double aside_ = 0;    ///< seconds since then that were not training
-  double trained_ = 0;  ///< seconds up to then
+  /// The end of the last interval, seconds since then that were not training, and up to then.
+  double last_ = 0, aside_ = 0, trained_ = 0;
   std::int64_t first_done_ = 0, last_done_ = 0;
   bool stale_ = false;  ///< the last interval ended some time after its last step
 };

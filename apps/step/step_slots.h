@@ -54,19 +54,18 @@ class StepSlots {
     return &slot(collected_++);
   }
   /// Steps that are not collected although the device has done them.
-  int done() const {
+  int done() {
     int count = 0;
-    while (count < under_way() && slots_[index(collected_ + count)].done->done()) ++count;
+    while (count < under_way() && slot(collected_ + count).done->done()) ++count;
     return count;
   }
   std::int64_t count() const { return enqueued_; }
   std::int64_t under_way() const { return enqueued_ - collected_; }
 
  private:
-  std::size_t index(std::int64_t number) const {
-    return static_cast<std::size_t>(number) % slots_.size();
+  Slot& slot(std::int64_t number) {
+    return slots_[static_cast<std::size_t>(number) % slots_.size()];
   }
-  Slot& slot(std::int64_t number) { return slots_[index(number)]; }
 
   int ahead_;
   std::vector<Slot> slots_;  ///< step number n since construction: n mod their number

@@ -61,7 +61,7 @@ class TrainingStep {
   /// same number of others.
   std::optional<StepTotals> collect(bool all = false);
   /// Steps that are not collected although the device has done them.
-  int done_ahead() const { return slots_.done(); }
+  int done_ahead() { return slots_.done(); }
   /// Steps after the one that is enqueued whose batches must be prepared. If one of them cannot be
   /// made, this rank votes for a stop before that step.
   int steps_ahead() const { return 1 + device_.traits().run_ahead; }

@@ -48,13 +48,11 @@ std::string nccl_refusal(std::span<const RankGpu> gpus, bool canonical) {
     devices.insert(gpu.uuid);
     addresses.insert(gpu.host + " " + (gpu.pci.empty() ? gpu.uuid : gpu.pci));
   }
-  if (devices.size() == gpus.size() && addresses.size() < gpus.size()) {
-    return fmt::format("{} use slices (MIG) of {}, and NCCL {} refuses slices of one GPU",
-                       counted(gpus.size(), "rank"), counted(addresses.size(), "GPU"), version);
-  }
-  if (devices.size() < gpus.size()) {
-    return fmt::format("{} share {}, and NCCL {} refuses shared GPUs", counted(gpus.size(), "rank"),
-                       counted(devices.size(), "GPU"), version);
+  if (addresses.size() < gpus.size()) {
+    const bool slices = devices.size() == gpus.size();
+    return fmt::format("{} share {}, and NCCL {} refuses {}", counted(gpus.size(), "rank"),
+                       counted(addresses.size(), "GPU"), version,
+                       slices ? "slices (MIG) of one GPU" : "shared GPUs");
   }
   if (!canonical || gpus.size() == 1) return "";
   return "--shards asks for the canonical order, and NCCL has its own order";

@@ -4,9 +4,8 @@
 // Communicators are non-blocking, so that a missing rank meets a deadline. A call may therefore
 // still be under way when it returns.
 //
-// An abort of NCCL waits until no graph contains a sum. So no call here aborts: only the owner knows
-// when its graph is gone. An abort also frees memory, and so waits for the sums of other
-// communicators. Each therefore has a thread of its own.
+// An abort of NCCL waits until no graph contains a sum, so only the owner of the graph aborts. It
+// also frees memory, and so waits for the sums of other communicators: each abort has a thread.
 #include "collectives/reducers/nccl.h"
 
 #include <sched.h>
@@ -63,7 +62,7 @@ class NcclReducer : public Reducer {
       settle("leave");
     } catch (...) {  // an earlier call has thrown it
       abort();
-      ended_.wait_until(deadline_);
+      ended_.wait_for(std::chrono::duration<double>(deadline_ - now_seconds()));
     }
   }
 
@@ -91,8 +90,7 @@ class NcclReducer : public Reducer {
     if (ended_.valid()) return;
     std::promise<void> end;
     ended_ = end.get_future();
-    deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                   std::chrono::duration<double>(spec_.timeout_seconds));
+    deadline_ = now_seconds() + spec_.timeout_seconds;
     std::thread([communicator = communicator_, end = std::move(end)]() mutable {
       communicator->abort();
       communicator.reset();  // the reducer has the last one, unless it no longer waits
@@ -101,8 +99,6 @@ class NcclReducer : public Reducer {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   Event& ready(int bucket) { return *ready_[bucket]; }
 
   template <class Call>
@@ -161,10 +157,10 @@ class NcclReducer : public Reducer {
 
   ReducerSpec spec_;
   std::shared_ptr<NcclCommunicator> communicator_;
-  bool failed_ = false;         ///< a call has thrown, or the sums are aborted
-  std::future<void> ended_;     ///< the abort; valid after abort()
-  Clock::time_point deadline_;  ///< to wait for it
-  Memory gradients_;  ///< the communicator's
+  bool failed_ = false;      ///< a call has thrown, or the sums are aborted
+  std::future<void> ended_;  ///< the abort; valid after abort()
+  double deadline_ = 0;      ///< to wait for it
+  Memory gradients_;         ///< the communicator's
   std::vector<std::unique_ptr<Event>> ready_;
   std::unique_ptr<Stream> stream_;  ///< last: its work ends before the other members are destroyed
 };
