@@ -6,6 +6,7 @@
 #include "apps/record/checkpoint_use.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"
+#include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/dataset.h"
@@ -167,9 +168,10 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
   if (!o.schedule.shards_given) {
     if (shards % ranks != 0) {
       fail_usage(
-          "{} was trained with {} shards, which {} ranks cannot share evenly. Start a number of "
-          "ranks that divides {}{}.",
-          name, shards, ranks, shards,
+          "{} was trained with {}, which {} ranks cannot share evenly. Start a number of ranks "
+          "that "
+          "divides {}{}.",
+          name, counted(shards, "shard"), ranks, shards,
           shape.global_batch % ranks != 0
               ? ""
               : fmt::format(", or pass --shards {} (the last bits of weights will differ)", ranks));

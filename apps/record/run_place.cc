@@ -16,6 +16,7 @@
 #include "net/checkpoint.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/plural.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
 #include "src/report/run_page.h"
@@ -173,7 +174,7 @@ class Choice {
   std::string uneven_shards(const RunFacts& before) const {
     const std::int64_t shards = before.number("shards");
     if (o_.schedule.shards_given || shards % ranks_ == 0) return "";
-    return fmt::format("{} ranks cannot share its {} shards evenly", ranks_, shards);
+    return fmt::format("{} ranks cannot share its {} evenly", ranks_, counted(shards, "shard"));
   }
 
   const Options& o_;
