@@ -1,15 +1,29 @@
 // A double of cuBLASLt that computes on the CPU, in plain loops and with every rule of the header
 // that src/device/cuda/cublaslt.cc relies on: columns are contiguous, batches have strides in
 // elements, a bias has an element for each row of D, and pointers are aligned as promised.
+//
+// In a program with the emulator of CUDA (tests/emulator), products are work of streams, and each
+// broken rule is reported. In any other program the memory is the host's, and a call computes.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <string>
 #include <vector>
+
+#include "tests/emulator/emulator.h"
+
+namespace emulator {
+// null in a program without the emulator
+[[gnu::weak]] void enqueue(const std::string& name, cudaStream_t stream, std::vector<Touch> touches,
+                           std::function<bool()> run);
+[[gnu::weak]] void report(const std::string& kind, const std::string& detail);
+}  // namespace emulator
 
 namespace {
 
@@ -33,53 +47,132 @@ struct Attributes {
 struct Layout : Attributes {
   cudaDataType type;
   std::int64_t rows, columns, leading;
-
-  int batches() const { return get(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, std::int32_t{1}); }
-  std::int64_t place(std::int64_t row, std::int64_t column, int batch) const {
-    return get(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, std::int64_t{0}) * batch +
-           column * leading + row;
-  }
-  std::size_t size() const { return type == CUDA_R_32F ? 4 : 2; }
 };
 
 template <class Handle>
 Attributes* attributes(Handle handle) {
   return reinterpret_cast<Attributes*>(handle);
 }
+template <class Handle>
+cublasStatus_t create(Handle* handle) {
+  *handle = reinterpret_cast<Handle>(new Attributes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class Handle>
+cublasStatus_t destroy(Handle handle) {
+  delete attributes(handle);
+  return CUBLAS_STATUS_SUCCESS;
+}
+template <class Handle>
+cublasStatus_t set(Handle handle, int attribute, const void* data, std::size_t bytes) {
+  attributes(handle)->set(attribute, data, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
 const Layout& layout(cublasLtMatrixLayout_t handle) { return *reinterpret_cast<Layout*>(handle); }
 
-float read(const void* from, cudaDataType type, std::int64_t place) {
-  if (type == CUDA_R_16BF) return __bfloat162float(static_cast<const __nv_bfloat16*>(from)[place]);
-  if (type == CUDA_R_16F) return __half2float(static_cast<const __half*>(from)[place]);
-  return static_cast<const float*>(from)[place];
-}
-void write(void* to, cudaDataType type, std::int64_t place, float value) {
-  if (type == CUDA_R_16BF) {
-    static_cast<__nv_bfloat16*>(to)[place] = __float2bfloat16(value);
-  } else if (type == CUDA_R_16F) {
-    static_cast<__half*>(to)[place] = __float2half(value);
-  } else {
-    static_cast<float*>(to)[place] = value;
-  }
-}
+/// A factor or the result of a product. Its rows and columns are those after a transposition.
+struct Matrix {
+  void* data;  ///< only read if it is a factor
+  cudaDataType type;
+  std::int64_t rows, columns, row_step, column_step, batches, batch_step;
 
-/// Whether all matrices at `data` are aligned to `bytes`.
-bool aligned(const void* data, const Layout& l, std::uint64_t bytes) {
-  for (int batch = 0; batch < l.batches(); ++batch) {
-    const auto address = reinterpret_cast<std::uintptr_t>(data) +
-                         static_cast<std::uintptr_t>(l.place(0, 0, batch)) * l.size();
-    if (address % bytes != 0) return false;
+  Matrix(const void* at, const Layout& l, bool turned)
+      : data(const_cast<void*>(at)),
+        type(l.type),
+        rows(turned ? l.columns : l.rows),
+        columns(turned ? l.rows : l.columns),
+        row_step(turned ? l.leading : 1),
+        column_step(turned ? 1 : l.leading),
+        batches(l.get(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, std::int32_t{1})),
+        batch_step(l.get(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, std::int64_t{0})) {}
+
+  std::size_t size() const { return type == CUDA_R_32F ? 4 : 2; }
+  std::int64_t place(std::int64_t row, std::int64_t column, std::int64_t batch) const {
+    return row * row_step + column * column_step + batch * batch_step;
   }
-  return true;
-}
+  /// From the first element of all matrices to the last.
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(place(rows - 1, columns - 1, batches - 1) + 1) * size();
+  }
+  bool aligned(std::size_t alignment) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    const auto step = batches > 1 ? static_cast<std::size_t>(batch_step) * size() : 0;
+    return address % alignment == 0 && step % alignment == 0;
+  }
+  void write(std::int64_t at, float value) const {
+    if (type == CUDA_R_16BF) {
+      static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16(value);
+    } else if (type == CUDA_R_16F) {
+      static_cast<__half*>(data)[at] = __float2half(value);
+    } else {
+      static_cast<float*>(data)[at] = value;
+    }
+  }
+  float read(std::int64_t at) const {
+    if (type == CUDA_R_16BF) return __bfloat162float(static_cast<__nv_bfloat16*>(data)[at]);
+    if (type == CUDA_R_16F) return __half2float(static_cast<__half*>(data)[at]);
+    return static_cast<float*>(data)[at];
+  }
+};
 
 int products = 0;
 
-/// In the opaque bytes of an algorithm: the alignment of each tensor that it was found for.
-struct Algorithm {
-  std::uint32_t alignment[4];
+/// In the opaque bytes of an algorithm: the alignments of A, B, C and D that it was found for.
+using Alignments = std::array<std::uint32_t, 4>;
+constexpr std::size_t kWorkspace = 512, kWorkspaceAlignment = 256;
+
+/// One call of cublasLtMatmul. Descriptors may change or go before its work runs.
+struct Product {
+  Matrix a, b, d;
+  void* workspace;
+  std::size_t workspace_bytes;
+  Matrix bias;  ///< data is null: none
+
+  std::string broken_rule(const Alignments& alignments) const;
+  std::vector<emulator::Touch> touches() const;
+  void compute(std::int64_t batch) const;
 };
-constexpr std::size_t kWorkspace = 512;
+
+/// Empty: all rules are kept.
+std::string Product::broken_rule(const Alignments& alignments) const {
+  if (a.data == nullptr || b.data == nullptr || d.data == nullptr) return "a matrix is null";
+  if (d.rows != a.rows || d.columns != b.columns || a.columns != b.rows)
+    return "the shapes do not fit";
+  if (a.batches != d.batches || b.batches != d.batches) return "the batches differ";
+  if (!a.aligned(alignments[0]) || !b.aligned(alignments[1]) || !d.aligned(alignments[3]))
+    return "a matrix is not aligned as promised";
+  if (workspace == nullptr || workspace_bytes < kWorkspace) return "the workspace is too small";
+  if (reinterpret_cast<std::uintptr_t>(workspace) % kWorkspaceAlignment != 0)
+    return "the workspace is not aligned to 256 bytes";
+  return {};
+}
+
+std::vector<emulator::Touch> Product::touches() const {
+  std::vector<emulator::Touch> all{{a.data, a.bytes(), false},
+                                   {b.data, b.bytes(), false},
+                                   {d.data, d.bytes(), true},
+                                   {workspace, kWorkspace, true}};
+  if (bias.data != nullptr) all.push_back({bias.data, bias.bytes(), false});
+  return all;
+}
+
+void Product::compute(std::int64_t batch) const {
+  std::vector<float> factors(static_cast<std::size_t>(d.rows * a.columns)), sums(d.rows);
+  for (std::int64_t k = 0; k < a.columns; ++k) {
+    for (std::int64_t row = 0; row < d.rows; ++row)
+      factors[k * d.rows + row] = a.read(a.place(row, k, batch));
+  }
+  for (std::int64_t column = 0; column < d.columns; ++column) {
+    for (std::int64_t row = 0; row < d.rows; ++row)
+      sums[row] = bias.data != nullptr ? bias.read(row) : 0;
+    for (std::int64_t k = 0; k < a.columns; ++k) {
+      const float factor = b.read(b.place(k, column, batch));
+      for (std::int64_t row = 0; row < d.rows; ++row)
+        sums[row] += factors[k * d.rows + row] * factor;
+    }
+    for (std::int64_t row = 0; row < d.rows; ++row) d.write(d.place(row, column, batch), sums[row]);
+  }
+}
 
 }  // namespace
 
@@ -88,14 +181,8 @@ extern "C" int cublaslt_double_products() { return products; }
 
 extern "C" {
 
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  *handle = reinterpret_cast<cublasLtHandle_t>(new Attributes);
-  return CUBLAS_STATUS_SUCCESS;
-}
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  delete reinterpret_cast<Attributes*>(handle);
-  return CUBLAS_STATUS_SUCCESS;
-}
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return create(handle); }
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return destroy(handle); }
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "success" : "a rule of the double is broken";
 }
@@ -103,18 +190,13 @@ std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t,
                                         cudaDataType_t) {
-  *desc = reinterpret_cast<cublasLtMatmulDesc_t>(new Attributes);
-  return CUBLAS_STATUS_SUCCESS;
+  return create(desc);
 }
-cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
-  delete attributes(desc);
-  return CUBLAS_STATUS_SUCCESS;
-}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return destroy(desc); }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* data, std::size_t bytes) {
-  attributes(desc)->set(attribute, data, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  return set(desc, attribute, data, bytes);
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* to, cudaDataType type,
@@ -132,23 +214,17 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l) {
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void* data, std::size_t bytes) {
-  reinterpret_cast<Layout*>(l)->set(attribute, data, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  return set(l, attribute, data, bytes);
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* to) {
-  *to = reinterpret_cast<cublasLtMatmulPreference_t>(new Attributes);
-  return CUBLAS_STATUS_SUCCESS;
-}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* to) { return create(to); }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  delete attributes(preference);
-  return CUBLAS_STATUS_SUCCESS;
+  return destroy(preference);
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* data, std::size_t bytes) {
-  attributes(preference)->set(attribute, data, bytes);
-  return CUBLAS_STATUS_SUCCESS;
+  return set(preference, attribute, data, bytes);
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
@@ -161,14 +237,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (wanted < 1 || layout(a).type != layout(b).type) return CUBLAS_STATUS_NOT_SUPPORTED;
   if (layout(d).type != layout(a).type && layout(d).type != CUDA_R_32F)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  Algorithm algorithm;
+  Alignments alignments;
   for (int i = 0; i < 4; ++i) {  // by default 256
-    algorithm.alignment[i] =
-        attributes(preference)
-            ->get(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, std::uint32_t{256});
+    alignments[i] = attributes(preference)
+                        ->get(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i, std::uint32_t{256});
   }
   results[0] = {};
-  std::memcpy(results[0].algo.data, &algorithm, sizeof algorithm);
+  std::memcpy(results[0].algo.data, alignments.data(), sizeof alignments);
   results[0].workspaceSize = kWorkspace;
   results[0].state = CUBLAS_STATUS_SUCCESS;
   *count = 1;
@@ -188,44 +263,42 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
                               cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
                               const cublasLtMatmulAlgo_t* algo, void* workspace,
-                              std::size_t workspace_bytes, cudaStream_t) {
-  const Layout &of_a = layout(a_layout), &of_b = layout(b_layout), &of_d = layout(d_layout);
+                              std::size_t workspace_bytes, cudaStream_t stream) {
   const Attributes& rules = *attributes(desc);
   const auto turned = [&](cublasLtMatmulDescAttributes_t attribute) {
     return rules.get(attribute, CUBLAS_OP_N) == CUBLAS_OP_T;
   };
-  const bool turn_a = turned(CUBLASLT_MATMUL_DESC_TRANSA),
-             turn_b = turned(CUBLASLT_MATMUL_DESC_TRANSB);
-  const std::int64_t inner = turn_a ? of_a.rows : of_a.columns;
-  Algorithm algorithm;
-  std::memcpy(&algorithm, algo->data, sizeof algorithm);
-  const bool fits =
-      of_d.rows == (turn_a ? of_a.columns : of_a.rows) &&
-      of_d.columns == (turn_b ? of_b.rows : of_b.columns) &&
-      inner == (turn_b ? of_b.columns : of_b.rows) && of_a.batches() == of_d.batches() &&
-      of_b.batches() == of_d.batches() && c == d && *static_cast<const float*>(alpha) == 1 &&
-      *static_cast<const float*>(beta) == 0 && aligned(a, of_a, algorithm.alignment[0]) &&
-      aligned(b, of_b, algorithm.alignment[1]) && aligned(d, of_d, algorithm.alignment[3]) &&
-      workspace != nullptr && workspace_bytes == kWorkspace;
-  if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memset(workspace, 0xff, workspace_bytes);
   const auto epilogue = rules.get(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
-  const void* bias =
+  const bool biased = (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
+  const void* const bias =
       rules.get(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(nullptr));
-  for (int batch = 0; batch < of_d.batches(); ++batch) {
-    for (std::int64_t row = 0; row < of_d.rows; ++row) {
-      for (std::int64_t column = 0; column < of_d.columns; ++column) {
-        float sum = 0;
-        for (std::int64_t k = 0; k < inner; ++k) {
-          sum +=
-              read(a, of_a.type, turn_a ? of_a.place(k, row, batch) : of_a.place(row, k, batch)) *
-              read(b, of_b.type,
-                   turn_b ? of_b.place(column, k, batch) : of_b.place(k, column, batch));
-        }
-        if (epilogue & CUBLASLT_EPILOGUE_BIAS) sum += read(bias, of_d.type, row);
-        write(d, of_d.type, of_d.place(row, column, batch), sum);
-      }
-    }
+  const Layout& result = layout(d_layout);
+  const Product product{
+      .a = {a, layout(a_layout), turned(CUBLASLT_MATMUL_DESC_TRANSA)},
+      .b = {b, layout(b_layout), turned(CUBLASLT_MATMUL_DESC_TRANSB)},
+      .d = {d, result, false},
+      .workspace = workspace,
+      .workspace_bytes = workspace_bytes,
+      .bias = {biased ? bias : nullptr, {{}, result.type, result.rows, 1, result.rows}, false}};
+  Alignments alignments;
+  std::memcpy(alignments.data(), algo->data, sizeof alignments);
+  std::string broken = product.broken_rule(alignments);
+  if (c != d || *static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
+    broken = "the double computes only D = A * B";
+  if (biased && bias == nullptr) broken = "the bias is null";
+  if (!broken.empty()) {
+    if (emulator::report) emulator::report("cublasLtMatmul: " + broken, "");
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const auto run = [product] {
+    std::memset(product.workspace, 0xff, kWorkspace);
+    for (std::int64_t batch = 0; batch < product.d.batches; ++batch) product.compute(batch);
+    return true;
+  };
+  if (emulator::enqueue) {
+    emulator::enqueue("cublasLtMatmul", stream, product.touches(), run);
+  } else {
+    run();
   }
   ++products;
   return CUBLAS_STATUS_SUCCESS;
