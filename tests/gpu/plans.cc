@@ -26,8 +26,9 @@ Values filled(Tensor& tensor, std::uint32_t number) {
   return tensor.values();
 }
 
+/// A tensor ends with a page, so a multiple of 256 bytes begins at one too, as plans demand.
 Tensor workspace_of(Device& device, std::size_t bytes) {
-  return {device, {static_cast<std::int64_t>(bytes / 4 + 1)}, Type::f32};
+  return {device, {static_cast<std::int64_t>(round_up(bytes + 1, 256) / 4)}, Type::f32};
 }
 
 /// The result of `c` in double. `sizes` contains the sum of the absolute products of each value,

@@ -135,7 +135,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^(oneapi/)?dnnl"), "^(src/device/cpu|bench|tests)/",
      "oneDNN is behind src/device/device.h"},
     {std::regex("^(cuda|cudnn|cublas|nccl)"),
-     "^(src/device/cuda/|collectives/reducers/cuda/|tests/(cuda|gpu)/)",
+     "^(src/device/cuda/|collectives/reducers/cuda/|tests/(cuda|emulator|gpu)/)",
      "CUDA's libraries are behind src/device/device.h and collectives/reducer.h"},
     {std::regex("^zlib"), "^(src/data|tests)/", "zlib is for compressed files of data"},
     {std::regex("^(png|jpeglib|tiffio|libheif/.*|webp/.*)\\.h$"), "^(src/data|bench|tests)/",

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs the CUDA back end without a GPU, in tests/emulator: all GPU tests in several orders of their work, and short runs of
+# all programs. The usual tests contain the quick half. Takes up to 20 minutes on two cores.
+# usage: tests/emulated.sh [ctest options]
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=${LOCKSTEP_BUILD:-$root/build}
+case ${1:-} in
+  -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+esac
+cmake --build "$build" --target emulated
+exec ctest --test-dir "$build" -C whole -L emulated --no-tests=error --output-on-failure -j "$(nproc)" "$@"
