@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the CUDA back end without a GPU, in tests/emulator: all GPU tests in several orders of their work, and short runs of
-# all programs. The usual tests contain the quick half. Takes up to 20 minutes on two cores.
+# all programs. scripts/test.sh runs the quick half. Takes up to 20 minutes on two cores.
 # usage: tests/emulated.sh [ctest options]
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)

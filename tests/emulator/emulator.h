@@ -81,7 +81,7 @@ bool is_device_memory(const void* data);
 struct Index {
   std::uint32_t x;
 };
-/// Of the thread that runs. A kernel runs in one thread of the CPU at a time.
+/// The indices of the thread that runs. A kernel runs in one thread of the CPU at a time.
 extern Index thread_idx, block_idx, block_dim, grid_dim;
 
 /// All 32 lanes of a warp call it; each receives the word of lane ^ mask.

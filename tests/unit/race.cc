@@ -44,7 +44,7 @@ TEST_F(Racing, TheFastestWins) {
 TEST_F(Racing, APlanThatFailsIsLeftOut) {
   EXPECT_EQ(winner_of({{"a", 0.1f, 1, Fault::refuses}, {"b", 2}, {"c", 1}}), "c");
   EXPECT_EQ(winner_of({{"a", 3}, {"b", 0.1f, 1, Fault::fails_later}, {"c", 2}}), "c");
-  // What fails later is no reference for the others either.
+  // A plan that fails later is no reference for the others either.
   EXPECT_EQ(winner_of({{"a", 0.1f, 7, Fault::fails_later}, {"b", 3}, {"c", 2}}), "c");
   EXPECT_TRUE(warnings_.empty());
 }

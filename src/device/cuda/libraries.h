@@ -30,7 +30,7 @@ CudaLibraries find_cuda_libraries();
 /// and no library is older than the version that Lockstep was compiled with.
 std::string refusal(const CudaLibraries& libraries);
 
-/// What users should change because a library has a known bug on GPUs of compute capability
+/// A change that users should make: a library has a known bug on GPUs of compute capability
 /// `major`. Empty: none is known.
 std::string advice(const CudaLibraries& libraries, int major);
 

@@ -35,7 +35,7 @@ std::unique_ptr<Track> make_track(Device& device);
 /// All races of a run.
 class Race {
  public:
-  /// Of all races together, in seconds. A plan takes about 30 ms, because its kernel is loaded, so
+  /// The limit of all races together, in seconds. A plan takes about 30 ms, because its kernel is loaded, so
   /// this is enough for 80 pieces of work with 12 plans. The stages of tests/gpu.sh may take 60 s.
   static constexpr double kLimit = 30;
 

@@ -1,4 +1,4 @@
-// What each function of CUDA's runtime does around its work: the lock, and the errors.
+// The frame of each function of CUDA's runtime: the lock, and the errors.
 //
 // An error is returned, and remembered for cudaGetLastError of the same thread. After a sticky one,
 // such as a kernel's access to an illegal address, each call returns it, as on a GPU.

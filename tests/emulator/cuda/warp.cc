@@ -39,7 +39,7 @@ namespace {
 
 constexpr std::uint32_t kLanes = 32;
 constexpr std::size_t kStackBytes = 128 << 10;
-/// What a shuffle reads from a thread that has ended.
+/// A shuffle reads this from a thread that has ended.
 constexpr std::uint32_t kNan = 0x7fffffff;
 
 enum class State { runs, in_shuffle, ended };

@@ -1,4 +1,4 @@
-// What the tests of the emulator share: small programs of CUDA, with kernels written by hand in
+// Shared by the tests of the emulator: small programs of CUDA, with kernels written by hand in
 // place of translated ones. Each kernel has two arrays.
 #pragma once
 
