@@ -33,6 +33,21 @@ compare() {
 
 compare small-bf16 1 1 random train_cifar "${small[@]}" --precision bf16 --eval-every 5
 compare two-gpus 2 2 thread train_cifar "${small[@]}" --sync-bn --eval-every 0
+
+# An evaluation of four batches of a thousand, of which a graph repeats all but the first and the last. Each has its own label and
+# brightness, so that one batch instead of another changes the loss by more than 2 %.
+cp -r "$folder/data/small" "$folder/data/many"
+"$python" -c 'import h5py, numpy, sys
+with h5py.File(sys.argv[1], "w") as file:
+    batch = numpy.arange(3010) // 1000
+    file["images"] = numpy.random.RandomState(2).randint(0, 256, (3010, 16, 16, 3)).astype("u1") >> batch.astype("u1")[:, None, None, None]
+    file["labels"] = batch' "$folder/data/many/test.h5"
+cat >"$folder/one.toml" <<'EOF'
+about = "one dense layer"
+sample = [16, 16, 3]
+layers = [{name = "dense", type = "dense", features = "$classes"}]
+EOF
+compare evaluation 1 1 random train_cifar --dataset hdf5 --data "$folder/data/many" --model "$folder/one.toml" --eval-every 5
 if [[ $which != all ]]; then finish; exit; fi
 
 compare one-gpu 2 1 thread train_cifar "${small[@]}" --eval-every 0

@@ -67,6 +67,16 @@ class Noise : public Dataset {
   std::int64_t size_;
 };
 
+/// Images that a loader cannot keep on the device.
+class NotStored : public Noise {
+ public:
+  NotStored() : Noise({}, 30) {}
+  void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    Noise(kCroppedImages, 30).read(index, random, out, type);
+  }
+  Shape sample_shape() const override { return crop_shape(); }
+};
+
 LoaderSpec spec_of(std::int64_t global_batch, Type type, std::int64_t position) {
   LoaderSpec spec;
   spec.seed = 77;
@@ -211,16 +221,45 @@ TEST(DeviceLoader, CopiesBatchesIfTheSetDoesNotFit) {
 
 TEST(DeviceLoader, CopiesBatchesOfASetThatStoresNone) {
   const auto device = tested_device();
-  class Other : public Noise {
-   public:
-    Other() : Noise({}, 30) {}
-    void read(std::int64_t index, Random* random, void* out, Type type) const override {
-      Noise(kCroppedImages, 30).read(index, random, out, type);
-    }
-    Shape sample_shape() const override { return crop_shape(); }
-  };
-  EXPECT_TRUE(mentions(expect_the_hosts(*device, Other(), spec_of(28, Type::bf16, 5), 9),
+  EXPECT_TRUE(mentions(expect_the_hosts(*device, NotStored(), spec_of(28, Type::bf16, 5), 9),
                        {"host", "copied", "device"}));
+}
+
+/// The host enqueues all steps at once. So what it copies from is still in use when it would write
+/// the next batch, or the order of the next epoch, to the same place.
+void expect_the_hosts_ahead(Device& device, const Dataset& set) {
+  constexpr int kSteps = 12;
+  const LoaderSpec spec = spec_of(28, Type::f32, 5);
+  const auto loader = make_loader(device, set, spec);
+  const auto stream = device.stream();
+  const Memory positions = device.allocate(kSteps * sizeof(std::int64_t), Place::device),
+               numbers = device.allocate(kSteps * sizeof(std::int64_t), Place::host);
+  auto* const position = reinterpret_cast<std::int64_t*>(positions.get());
+  auto* const number = reinterpret_cast<std::int64_t*>(numbers.get());
+  for (int step = 0; step < kSteps; ++step)
+    number[step] = spec.first_position + step * spec.global_batch;
+  device.copy(*stream, position, number, kSteps * sizeof(std::int64_t));
+  std::vector<Memory> seen;
+  for (int step = 0; step < kSteps; ++step) {
+    loader->begin_step(*stream);
+    for (int shard = 0; shard < spec.own_shards; ++shard) {
+      const View images = loader->batch(*stream, shard, position + step).images;
+      seen.push_back(device.allocate(images.bytes(), Place::host));
+      device.copy(*stream, seen.back().get(), images.data, images.bytes());
+    }
+  }
+  stream->synchronize();
+  HostLoader host(set, spec);
+  for (const Memory& images : seen) {
+    const View wanted = host.next().images;
+    EXPECT_TRUE(same({images.get(), wanted.shape, wanted.type}, wanted)) << loader->describe();
+  }
+}
+
+TEST(DeviceLoader, WritesNothingThatIsStillCopied) {
+  const auto device = tested_device();
+  expect_the_hosts_ahead(*device, NotStored());
+  expect_the_hosts_ahead(*device, Noise(kCroppedImages, 30));
 }
 
 TEST(DeviceLoader, IsAHostLoaderIfMemoryIsTheHosts) {
