@@ -18,6 +18,7 @@
 //   EMULATOR_RELU_OF_NAN  nan (default) or zero: what cuDNN's fused ReLU makes of NaN
 //   EMULATOR_NCCL_FAIL  3: the third sum of NCCL never ends, and an error is reported
 //   EMULATOR_PATIENCE  seconds until an abort of NCCL that would hang is reported (default: 20)
+//   EMULATOR_MEMSET   off: cudaMemset does nothing, so new memory is NaN (for tests of layers)
 //   EMULATOR_REPORT   a file for the reports, to which each process appends (default: stderr)
 //   EMULATOR_STATISTICS  1: a line about all that ran, at the end of the process
 #pragma once

@@ -1,6 +1,7 @@
 // The functions of the CUDA runtime for devices, memory and copies.
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "tests/emulator/cuda/call.h"
@@ -235,7 +236,9 @@ cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream
 // It does not wait for the GPU.
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   return call_outside_of_captures("cudaMemset", [&] {
-    emulator::fill(data, value, bytes, emulator::stream_of(nullptr));
+    // Else what a kernel reads without having written it stays NaN.
+    static const bool works = std::getenv("EMULATOR_MEMSET") == nullptr;
+    if (works) emulator::fill(data, value, bytes, emulator::stream_of(nullptr));
     return cudaSuccess;
   });
 }
