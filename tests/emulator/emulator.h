@@ -13,7 +13,8 @@
 //   EMULATOR_MEMORY   MiB of each GPU (default: 8192)
 //   EMULATOR_FAIL     "cudaMalloc 7": the seventh call of cudaMalloc fails, and only this one;
 //                     "kernel 40": the 40th kernel leaves the sticky error of an illegal address
-//   EMULATOR_FAULTY_ENGINE  "eng0 wrong": this engine of cuDNN has wrong results; "error": it refuses
+//   EMULATOR_FAULTY_ENGINE  "eng0 wrong": this engine of cuDNN has wrong results; "error": it
+//   refuses
 //                     to run; "crash": it leaves the sticky error
 //   EMULATOR_RELU_OF_NAN  nan (default) or zero: what cuDNN's fused ReLU makes of NaN
 //   EMULATOR_NCCL_FAIL  3: the third sum of NCCL never ends, and an error is reported
