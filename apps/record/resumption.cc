@@ -169,8 +169,7 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
     if (shards % ranks != 0) {
       fail_usage(
           "{} was trained with {}, which {} ranks cannot share evenly. Start a number of ranks "
-          "that "
-          "divides {}{}.",
+          "that divides {}{}.",
           name, counted(shards, "shard"), ranks, shards,
           shape.global_batch % ranks != 0
               ? ""

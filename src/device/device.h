@@ -220,7 +220,7 @@ struct DeviceTraits {
   /// Versions of its libraries, compiled and loaded; empty if Device::arithmetic() contains them
   /// all.
   std::string libraries = {};
-  /// What users should change about them, because results may be wrong; else empty.
+  /// A change of the libraries, if results may be wrong; else empty.
   std::string advice = {};
   /// Unique in the world ("GPU-..." or "MIG-..."); empty if ranks share only cores.
   std::string uuid = {};
