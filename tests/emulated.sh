@@ -8,5 +8,9 @@ build=${LOCKSTEP_BUILD:-$root/build}
 case ${1:-} in
   -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
 esac
+if [[ ! -d $build/tests/emulator ]]; then
+  echo "emulated.sh: $build has no emulated programs. Build with -DLOCKSTEP_CUDA=ON and the tests." >&2
+  exit 2
+fi
 cmake --build "$build" --target emulated
 exec ctest --test-dir "$build" -C whole -L emulated --no-tests=error --output-on-failure -j "$(nproc)" "$@"
