@@ -78,9 +78,15 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
                              .images = images_of(facts),
                              .step = metadata.position.step,
                              .seed = metadata.position.seed};
-  require(!is_normalised(format_from(result.images.format)) || facts.has("normalisation"),
-          "{} does not name its normalisation: no training program wrote it. Use another file.",
-          file);
+  try {
+    const SampleFormat format = format_from(result.images.format);
+    require(!is_normalised(format) || facts.has("normalisation"),
+            "it does not name its normalisation: no training program wrote it. Use another file.");
+    if (is_normalised(format))
+      normalisation_from(result.images.normalisation, format.size.channels);
+  } catch (const Error& error) {
+    fail("{}: {}", file, error.what());
+  }
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "apps/record/broadcast.h"
 #include "apps/record/checkpoint_use.h"
+#include "apps/record/run_files.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/plural.h"
@@ -99,6 +100,22 @@ void resolve(Resumption& r, const std::string& how, const std::string& folder) {
   }
 }
 
+/// Notes a run whose checkpoints are gone, and a checkpoint that another run wrote. `folder`: of
+/// the checkpoints, in the folder of the run.
+void compare_with_summary(Resumption& r, const std::string& how, const std::string& folder) {
+  const std::filesystem::path place = std::filesystem::path(folder).parent_path();
+  const auto summary = stored_facts(place);
+  const std::string id = summary ? summary->text("id") : "";
+  if (id.empty() || id == r.run) return;
+  if (r.is_same_run()) {
+    r.notes.push_back(fmt::format("another run than that of {} wrote {}, which resumes here",
+                                  (place / kSummaryFile).string(), r.file));
+  } else if (how != "never") {
+    r.notes.push_back(fmt::format("{} has no checkpoint of its earlier start, so it begins again",
+                                  place.string()));
+  }
+}
+
 /// Throws the usage Error if `o` describe another run than the checkpoint called `name`, in a way
 /// that no training can continue.
 void require_same_network(const Options& o, const RunFacts& before, int ranks,
@@ -128,6 +145,7 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
     if (comm.rank() != 0) return;
     resolve(r, options.checkpoints.resume, folder);
     if (r.run.empty()) r.run = unique_hex(16);
+    if (!folder.empty()) compare_with_summary(r, options.checkpoints.resume, folder);
     if (!r.file.empty() || options.model.init.empty()) return;
     r.init = options.model.init;
     if (const auto runs = checkpoint_folder(r.init); !runs.empty()) {

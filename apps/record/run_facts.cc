@@ -4,6 +4,7 @@
 #include <array>
 
 #include "apps/record/data_facts.h"
+#include "apps/record/fact_words.h"
 #include "apps/record/resumption.h"
 #include "apps/record/run_files.h"
 #include "net/description/network_file.h"
@@ -42,32 +43,6 @@ Json order_of_sums(const RunParts& p) {
   if (reducer.name == "nccl" && p.options.ranks.nccl_max_ctas > 0)
     order["ctas"] = p.options.ranks.nccl_max_ctas;
   return order;
-}
-
-std::string order_words(const Json& order) {
-  if (!order.is_object()) return order.dump();
-  if (order.contains("canonical")) return "canonical";
-  const std::string ranks = counted(order.value("ranks", 0), "rank");
-  if (!order.contains("reducer")) {
-    return fmt::format("that of {} with {} each", ranks,
-                       counted(order.value("shards_of_each", 0), "shard"));
-  }
-  return fmt::format(
-      "that of {} on {} in buckets of {:g} MiB{}", order.value("reducer", ""), ranks,
-      order.value("bucket_mb", 0.0),
-      order.contains("ctas") ? fmt::format(" with {} CTAs", order["ctas"].dump()) : "");
-}
-
-constexpr const char* kNotSet = "not set";
-
-/// Any value in words.
-std::string words_of(const Json& value) {
-  if (value.empty()) return kNotSet;  // null, or a list without values
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return value.dump();
-  std::vector<std::string> parts;
-  for (const Json& part : value) parts.push_back(words_of(part));
-  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 /// A value of config.toml. Most values of TOML are JSON too.
@@ -138,11 +113,6 @@ Json communication_json(const RunParts& p) {
           {"buckets", buckets_json(p.step)}};
 }
 
-/// For a network of a file and one of the registry. Two files have network_difference().
-std::string network_words(const Json& text) {
-  return text == "" ? "a built-in network" : "a network of a file";
-}
-
 /// Whether the rate before the end depends on the end.
 bool depends_on_end(const Options& options) {
   const RateOptions& rate = options.schedule.rate;
@@ -150,9 +120,13 @@ bool depends_on_end(const Options& options) {
   return learning_rate(rate, middle, 2 * middle) != learning_rate(rate, middle, 3 * middle);
 }
 
+/// The form of a value. `texts`: a text, or a list with that of each rank.
+enum class Kind : std::uint8_t { text, number, list, object, texts };
+
 /// A row of the table.
 struct Fact {
   const char* name;
+  Kind kind;
   /// The value; null: the run has no such fact. Collective if it asks other ranks.
   Json (*value)(const RunParts&);
   Meaning meaning = Meaning::free;
@@ -165,76 +139,97 @@ struct Fact {
 };
 
 const Fact kTable[] = {
-    {"id", [](const RunParts& p) -> Json { return p.resumption.run; }},
-    {"parent", [](const RunParts& p) -> Json { return p.resumption.parent; }},
-    {"began", [](const RunParts& p) -> Json { return p.resumption.began; }},
-    {"program", [](const RunParts& p) -> Json { return p.options.program; }},
-    {"command",
+    {"id", Kind::text, [](const RunParts& p) -> Json { return p.resumption.run; }},
+    {"parent", Kind::text, [](const RunParts& p) -> Json { return p.resumption.parent; }},
+    {"began", Kind::text, [](const RunParts& p) -> Json { return p.resumption.began; }},
+    {"program", Kind::text, [](const RunParts& p) -> Json { return p.options.program; }},
+    {"command", Kind::text,
      [](const RunParts& p) -> Json {
        return command_of(p.options, p.comm.size(), p.options.words.size());
      }},
-    {"commands", commands_json},
-    {"version", [](const RunParts&) -> Json { return build_name(); }, Meaning::last_bits,
-     "the version of Lockstep"},
-    {"dataset", [](const RunParts& p) -> Json { return p.options.data.dataset; },
+    {"commands", Kind::object, commands_json},
+    {"version", Kind::text, [](const RunParts&) -> Json { return build_name(); },
+     Meaning::last_bits, "the version of Lockstep"},
+    {"dataset", Kind::text, [](const RunParts& p) -> Json { return p.options.data.dataset; },
      Meaning::other_run, "--dataset", words_of,
      [](const Options& o, int) -> Json { return o.data.dataset; }},
-    {"model", [](const RunParts& p) -> Json { return p.options.model.name; }, Meaning::other_run,
-     "--model", words_of, [](const Options& o, int) -> Json { return o.model.name; },
+    {"model", Kind::text, [](const RunParts& p) -> Json { return p.options.model.name; },
+     Meaning::other_run, "--model", words_of,
+     [](const Options& o, int) -> Json { return o.model.name; },
      [](const Options& o) { return o.model.network.empty(); }},
-    {"network", [](const RunParts& p) -> Json { return p.options.model.network; },
+    {"network", Kind::text, [](const RunParts& p) -> Json { return p.options.model.network; },
      Meaning::other_run, "--model", network_words,
      [](const Options& o, int) -> Json { return o.model.network; }},
-    {"precision", [](const RunParts& p) -> Json { return name_of(p.options.model.precision); }},
-    {"options", [](const RunParts& p) { return options_json(p.options); }, Meaning::free, "",
-     words_of, [](const Options& o, int) { return options_json(o); }},
-    {"changed_options", [](const RunParts& p) { return changed_options(p.options); }},
-    {"seed", [](const RunParts& p) -> Json { return p.plan.seed; }, Meaning::other_run, "--seed",
-     words_of,
+    {"precision", Kind::text,
+     [](const RunParts& p) -> Json { return name_of(p.options.model.precision); }},
+    {"options", Kind::object, [](const RunParts& p) { return options_json(p.options); },
+     Meaning::free, "", words_of, [](const Options& o, int) { return options_json(o); }},
+    {"changed_options", Kind::list, [](const RunParts& p) { return changed_options(p.options); }},
+    {"seed", Kind::number, [](const RunParts& p) -> Json { return p.plan.seed; },
+     Meaning::other_run, "--seed", words_of,
      [](const Options& o, int) { return o.schedule.seed_given ? Json(o.schedule.seed) : Json(); }},
-    {"global_batch", [](const RunParts& p) -> Json { return p.plan.global_batch; },
+    {"global_batch", Kind::number, [](const RunParts& p) -> Json { return p.plan.global_batch; },
      Meaning::other_run, "the global batch (--batch times the ranks)", words_of,
      [](const Options& o, int ranks) {
        return o.schedule.batch_given ? Json(shape_of(o, ranks).global_batch) : Json();
      }},
-    {"shards", [](const RunParts& p) -> Json { return p.plan.shards; }, Meaning::last_bits,
-     "the number of shards"},
-    {"steps", [](const RunParts& p) -> Json { return p.plan.steps; }, Meaning::other_run,
-     "--steps, on which --lr-schedule depends,", words_of, nullptr, depends_on_end},
-    {"statistics", [](const RunParts& p) -> Json { return p.step.statistics(); },
+    {"shards", Kind::number, [](const RunParts& p) -> Json { return p.plan.shards; },
+     Meaning::last_bits, "the number of shards"},
+    {"steps", Kind::number, [](const RunParts& p) -> Json { return p.plan.steps; },
+     Meaning::other_run, "--steps, on which --lr-schedule depends,", words_of, nullptr,
+     depends_on_end},
+    {"statistics", Kind::text, [](const RunParts& p) -> Json { return p.step.statistics(); },
      Meaning::other_run, "the batch of batch norm's statistics (--sync-bn)",
      [](const Json& value) { return statistics_text(words_of(value)); }},
-    {"ranks", [](const RunParts& p) -> Json { return p.comm.size(); }},
-    {"hosts", [](const RunParts& p) -> Json { return p.placement.hosts; }},
-    {"host", [](const RunParts&) -> Json { return host_name(); }},
-    {"threads", [](const RunParts& p) -> Json { return p.plan.threads; }},
-    {"all_threads",
+    {"ranks", Kind::number, [](const RunParts& p) -> Json { return p.comm.size(); }},
+    {"hosts", Kind::number, [](const RunParts& p) -> Json { return p.placement.hosts; }},
+    {"host", Kind::text, [](const RunParts&) -> Json { return host_name(); }},
+    {"threads", Kind::number, [](const RunParts& p) -> Json { return p.plan.threads; }},
+    {"all_threads", Kind::texts,
      [](const RunParts& p) { return of_all_ranks(p.comm, std::to_string(p.plan.threads)); },
      Meaning::last_bits, "the number of threads on each rank"},
-    {"sums", order_of_sums, Meaning::last_bits, "the order of sums", order_words},
-    {"arithmetic", [](const RunParts& p) { return of_all_ranks(p.comm, p.device.arithmetic()); },
+    {"sums", Kind::object, order_of_sums, Meaning::last_bits, "the order of sums", order_words},
+    {"arithmetic", Kind::texts,
+     [](const RunParts& p) { return of_all_ranks(p.comm, p.device.arithmetic()); },
      Meaning::last_bits, "the arithmetic"},
-    {"tuning", [](const RunParts& p) -> Json { return p.device.tuning(); }},
-    {"files", [](const RunParts& p) -> Json { return p.data.identity; }},
-    {"sample_format",
+    {"tuning", Kind::text, [](const RunParts& p) -> Json { return p.device.tuning(); }},
+    {"files", Kind::text, [](const RunParts& p) -> Json { return p.data.identity; }},
+    {"sample_format", Kind::object,
      [](const RunParts& p) { return Json::parse(to_text(p.data.train->format())); }},
-    {"normalisation",
+    {"normalisation", Kind::object,
      [](const RunParts& p) {
        const std::string text = normalisation_of(*p.data.train);
        return text.empty() ? Json() : Json::parse(text);
      }},
-    {"class_names", [](const RunParts& p) -> Json { return p.data.class_names; }},
-    {"data", [](const RunParts& p) -> Json { return p.data.train->describe(); }},
-    {"device", [](const RunParts& p) -> Json { return p.device.traits().description; }},
-    {"libraries", [](const RunParts& p) -> Json { return p.device.traits().libraries; }},
-    {"placement", places_json},
-    {"memory", memory_json},
-    {"communication", communication_json},
-    {"compute", [](const RunParts& p) -> Json {
+    {"class_names", Kind::list, [](const RunParts& p) -> Json { return p.data.class_names; }},
+    {"data", Kind::text, [](const RunParts& p) -> Json { return p.data.train->describe(); }},
+    {"device", Kind::text, [](const RunParts& p) -> Json { return p.device.traits().description; }},
+    {"libraries", Kind::text,
+     [](const RunParts& p) -> Json { return p.device.traits().libraries; }},
+    {"placement", Kind::list, places_json},
+    {"memory", Kind::object, memory_json},
+    {"communication", Kind::object, communication_json},
+    {"compute", Kind::object, [](const RunParts& p) -> Json {
        return {
            {"parameters", p.step.layout().trainable()},
            {"gflop_per_step_and_rank", p.step.model().training_flops() * p.plan.own_shards * 1e-9}};
      }}};
+
+bool is_of(Kind kind, const Json& value) {
+  switch (kind) {
+    case Kind::text:
+      return value.is_string();
+    case Kind::number:
+      return value.is_number_integer();
+    case Kind::list:
+      return value.is_array();
+    case Kind::object:
+      return value.is_object();
+    case Kind::texts:
+      return value.is_string() || value.is_array();
+  }
+  return false;
+}
 
 /// Adds a change, unless there is one of the same subject.
 void add(std::vector<Change>& changes, Meaning meaning, const std::string& name,
@@ -300,6 +295,11 @@ RunFacts RunFacts::of(const std::filesystem::path& file, const CheckpointMetadat
   const auto facts = read(found->second);
   require(facts.has_value(), "{} is damaged: its facts are no JSON. Use another file.",
           file.string());
+  for (const Fact& fact : kTable) {
+    require(!facts->has(fact.name) || is_of(fact.kind, facts->value(fact.name)),
+            "{} is damaged: its fact {} cannot be {}. Use another file.", file.string(), fact.name,
+            facts->value(fact.name).dump().substr(0, 100));
+  }
   return *facts;
 }
 
@@ -351,15 +351,16 @@ std::vector<Change> differences(const RunFacts& before, const RunFacts& now, con
                                 bool unnamed) {
   std::vector<Change> changes;
   const std::string file = before.text("network"), own = now.text("network");
-  if (!file.empty() && !own.empty() && file != own) {
-    changes.push_back({Meaning::other_run, "network", "--model",
-                       fmt::format("the network of --model {} differs: {}", options.model.given,
-                                   network_difference(file, own)),
-                       ""});
+  const bool two_files = !file.empty() && !own.empty();
+  if (const std::string text = two_files ? network_difference(file, own) : ""; !text.empty()) {
+    changes.push_back(
+        {Meaning::other_run, "network", "--model",
+         fmt::format("the network of --model {} differs: {}", options.model.given, text), ""});
   }
   for (const Fact& fact : kTable) {
     const bool both = before.has(fact.name) && now.has(fact.name);
     if (!both || fact.meaning == Meaning::free || (fact.counts && !fact.counts(options))) continue;
+    if (two_files && std::string_view(fact.name) == "network") continue;
     const Json is = now.value(fact.name), was = before.value(fact.name);
     if (is == was) continue;
     add(changes, fact.meaning, fact.name, fact.subject, fact.words(is), fact.words(was));
@@ -376,14 +377,6 @@ std::string other_run_text(const std::vector<Change>& changes) {
 }
 
 std::string order_text(const RunPlan& plan) { return order_words(order_of_shards(plan)); }
-
-std::string statistics_text(const std::string& statistics) {
-  constexpr std::string_view kMicroBatch = "micro_batch_of_";
-  if (statistics == "shard") return "each shard";
-  if (statistics == "global_batch") return "the global batch";
-  if (!statistics.starts_with(kMicroBatch)) return statistics;
-  return fmt::format("one of {} accumulated batches", statistics.substr(kMicroBatch.size()));
-}
 
 std::string policy_text(Policy policy) {
   for (const PolicyEntry& entry : policies())

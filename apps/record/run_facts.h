@@ -34,7 +34,7 @@ class RunFacts {
   /// Those in JSON; nothing: it is damaged.
   static std::optional<RunFacts> read(const std::string& text);
   /// Those of a checkpoint or of another file of weights, whose metadata these are. Throws Error
-  /// that names the file if they are damaged.
+  /// that names the file, and a fact of another kind, if they are damaged.
   static RunFacts of(const std::filesystem::path& file, const CheckpointMetadata& metadata);
 
   bool has(const std::string& name) const { return values_.contains(name); }
@@ -48,7 +48,9 @@ class RunFacts {
   /// The JSON of an object; empty: there is no such fact.
   std::string object_text(const std::string& name) const;
   /// The value of an option of the run, named without dashes; null: it was not set.
-  Json option(const std::string& name) const { return value("options").value(name, Json()); }
+  Json option(const std::string& name) const {
+    return values_.value("options", Json::object()).value(name, Json());
+  }
 
   const Json& values() const { return values_; }
   /// For CheckpointMetadata::texts, under kFacts.
@@ -114,12 +116,9 @@ std::vector<Change> differences(const RunFacts& before, const RunFacts& now, con
 /// The texts of the changes that make it another run; empty: none does.
 std::string other_run_text(const std::vector<Change>& changes);
 
-// Words of facts.
 /// "canonical", or "that of 2 ranks with 3 shards each": if the reducer adds ranks in the canonical
 /// order (collectives/schedule.h).
 std::string order_text(const RunPlan& plan);
-/// "the global batch": TrainingStep::statistics() in words.
-std::string statistics_text(const std::string& statistics);
 std::string policy_text(Policy policy);
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "apps/record/fact_words.h"
 #include "apps/record/resumption.h"
 #include "apps/step/error_feedback.h"
 #include "src/base/check.h"

@@ -127,6 +127,41 @@ ModelEntry entry_of(const std::string& name, std::shared_ptr<NetworkFile> networ
   return entry;
 }
 
+bool is_same_network(const std::string& before, const std::string& now) {
+  try {
+    return parse_toml(before, "", kAdvice) == parse_toml(now, "", kAdvice);
+  } catch (const Error&) {  // of a damaged checkpoint
+    return before == now;
+  }
+}
+
+/// A line of TOML, and its characters without comment and space.
+struct TomlRow {
+  int number;
+  std::string text, significant;
+};
+
+/// The lines that are no mere comments or spaces.
+std::vector<TomlRow> rows_of(const std::string& text) {
+  std::vector<TomlRow> rows;
+  int number = 0;
+  for (const std::string& line : lines_of(text)) {
+    TomlRow row{++number, line, ""};
+    char quote = 0;
+    for (const char c : line) {
+      if (quote == 0 && c == '#') break;
+      if (quote != 0 || c != ' ') row.significant += c;
+      if (c == quote) {
+        quote = 0;
+      } else if (quote == 0 && (c == '"' || c == '\'')) {
+        quote = c;
+      }
+    }
+    if (!row.significant.empty()) rows.push_back(row);
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string read_network_file(const std::filesystem::path& file) {
@@ -167,13 +202,15 @@ ModelEntry model_called(const std::string& name, const std::string& text, const 
 }
 
 std::string network_difference(const std::string& before, const std::string& now) {
-  const std::vector<std::string> then = lines_of(before), is = lines_of(now);
-  for (std::size_t i = 0; i < std::max(then.size(), is.size()); ++i) {
-    const std::string was = i < then.size() ? then[i] : "", line = i < is.size() ? is[i] : "";
-    if (was == line && (i < then.size()) == (i < is.size())) continue;
-    return fmt::format("line {} is `{}`, not `{}`", i + 1, line, was);
-  }
-  return "";
+  if (is_same_network(before, now)) return "";
+  const auto then = rows_of(before), is = rows_of(now);
+  const auto [was, row] = std::mismatch(
+      then.begin(), then.end(), is.begin(), is.end(),
+      [](const TomlRow& a, const TomlRow& b) { return a.significant == b.significant; });
+  if (row == is.end() && was == then.end()) return "";
+  const int number = row != is.end() ? row->number : was->number;
+  return fmt::format("line {} is `{}`, not `{}`", number, row != is.end() ? row->text : "",
+                     was != then.end() ? was->text : "");
 }
 
 }  // namespace lockstep

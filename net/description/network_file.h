@@ -22,7 +22,8 @@ ModelEntry built_in_network(const std::string& name, const std::string& text);
 
 /// The model with this name: of `text`, or if it is empty, of the registry.
 ModelEntry model_called(const std::string& name, const std::string& text, const std::string& file);
-/// "line 7 is `...`, not `...`": the first line of `now` that differs from `before`; empty: none.
+/// "line 7 is `...`, not `...`": the first line of `now` that differs from `before`. Empty: both are
+/// the same network, whatever their comments and spaces.
 std::string network_difference(const std::string& before, const std::string& now);
 
 }  // namespace lockstep

@@ -48,4 +48,18 @@ for text in class_names sample_format files; do
   ranks 2 evaluate --threads 1 "$folder/bad"
   expect_error "a checkpoint without its $text" 1 "^evaluate: step-0000000004.h5 name $text another"
 done
+# Facts of another kind, whole or in part.
+while read -r fact value; do
+  edit_fact "$fact" "$value"
+  ranks 2 evaluate --threads 1 "$(step_file "$folder/bad" 4)"
+  expect_error "$fact $value" 1 "^evaluate: step-0000000004.h5 damaged"
+done <<'END'
+dataset 3
+class_names null
+sample_format {"kind":3}
+normalisation 3
+END
+edit_fact model '["tutorial"]'
+ranks 2 train_cifar "${small[@]}" --steps 6 --run "$folder/bad"
+expect_error "a resume" 1 '^train_cifar: step-0000000004.h5 damaged model'
 finish

@@ -111,6 +111,17 @@ cp $stem-1/summary.json "$folder/before"
 kept 2 --steps 6 --run train_cifar-resnet_small-1
 expect "a summary that is complete stays" cmp "$folder/before" $stem-1/summary.json
 
+# --- a run whose checkpoints are gone, and the checkpoint of another run with the same options ---------------------------
+kept 1 --steps 3 --run two
+rm -r runs/one/checkpoints
+kept 1 --steps 3 --run one
+expect_line "a run without its checkpoints" '^note runs/one begins.again'
+cp "$(step_file runs/two 3)" runs/one/checkpoints
+kept 1 --steps 6 --run one
+expect_line "the checkpoint of another run" '^note runs/one/summary.json another step-0000000003.h5'
+kept 1 --steps 6 --run one
+expect "is noted once" test -z "$(lines_with "$folder/out" '^note runs/one')"
+
 for i in 2 1; do
   start_over=$(folder_of $i)
   kept 1 --steps 9 --lr 1e-6 --run "$start_over"

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 
 #include "apps/record/data_facts.h"
+#include "apps/record/fact_words.h"
 #include "apps/record/resumption.h"
 #include "tests/support/files.h"
 
@@ -134,6 +136,30 @@ TEST(RunFacts, AreTheSameAfterACheckpoint) {
   EXPECT_EQ(other.number("seed"), 0);
 }
 
+TEST(RunFacts, OfAnotherKindAreDamage) {
+  const std::string whole =
+      R"({"id": "4a", "seed": 1, "class_names": ["a"], "sums": {}, "all_threads": "2"})";
+  const auto read = [](const std::string& text) {
+    return error_of([&] { RunFacts::of("c.h5", {{}, {{kFacts, text}}}); });
+  };
+  EXPECT_EQ(RunFacts::of("c.h5", {{}, {{kFacts, whole}}}).text("id"), "4a");
+  EXPECT_TRUE(mentions(read(whole.substr(0, whole.size() / 2)), {"c.h5", "damaged"}));
+  const std::map<std::string, std::vector<Json>> others{{"id", {1, {"a"}, Json()}},
+                                                        {"seed", {"1", 1.5, Json()}},
+                                                        {"class_names", {"a", 1, Json()}},
+                                                        {"sums", {"mpi", {1}, Json()}},
+                                                        {"all_threads", {2, Json()}}};
+  for (const auto& [name, values] : others) {
+    for (const Json& value : values) {
+      Json facts = Json::parse(whole);
+      facts[name] = value;
+      EXPECT_TRUE(mentions(read(facts.dump()), {"c.h5", "damaged", name, value.dump()}));
+    }
+  }
+  for (const Json& sums : {Json{{"ranks", "two"}}, Json{{"reducer", 1}, {"ranks", 2}}})
+    EXPECT_EQ(order_words(sums), sums.dump());
+}
+
 /// The error of resumed_shape for ten_steps() with other facts.
 std::string refusal(const std::function<void(Options&)>& change, int ranks = 4,
                     const Json& facts = Json::object()) {
@@ -171,11 +197,24 @@ TEST(Resumption, RefusesAnotherNetwork) {
                        {"--model", "line 1"}));
   EXPECT_TRUE(mentions(refusal([](Options& o) { o.model.network = "[other]\n"; }),
                        {"a network of a file"}));
+  EXPECT_TRUE(
+      mentions(refusal([](Options& o) { o.model.network = "# mine\n\n[other]\n"; }, 4, file),
+               {"line 3 is `[other]`, not `[recipe]`"}));
+  const Json about{{"network", "about = 'a # b' # c\nlayers = [1]\n"}};
+  const auto with = [&](const char* text) {
+    return refusal([&](Options& o) { o.model.network = text; }, 4, about);
+  };
+  EXPECT_TRUE(mentions(with("# new\nabout = 'a # c'\nlayers = [1]\n"), {"line 2", "a # c"}));
+  EXPECT_TRUE(mentions(with("about = 'a #  b'\nlayers = [1]\n"), {"line 1"}));
+  EXPECT_TRUE(mentions(with("about = 'a # b'\n"), {"line 2", "layers = [1]"}));
   Options renamed = on_cifar();
   renamed.model.network = "[recipe]\n";
   renamed.model.name = "renamed";
   std::vector<std::string> notes;
   EXPECT_EQ(resumed_shape(renamed, ten_steps(file), 4, notes).shards, 12);
+  Options same_network = on_cifar();
+  same_network.model.network = "# new\nabout = 'a # b'\n\nlayers   = [\n  1 ] # d\n";
+  EXPECT_EQ(resumed_shape(same_network, ten_steps(about), 4, notes).shards, 12);
 }
 
 /// Data without samples.
