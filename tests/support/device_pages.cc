@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <typeinfo>
+#include <utility>
 
 #include "src/base/round_up.h"
 
@@ -36,16 +37,25 @@ bool is_kernel(const std::type_info& type) {
 
 /// The type of the work that this thread runs.
 thread_local const char* running = nullptr;
-struct sigaction before;
+struct sigaction before_segv, before_bus;
 
 /// Names the work, and has the instruction fault again in the handler that was there before.
 void name_work(int signal) {
   if (running != nullptr) {
-    for (const char* text : {"SIGSEGV: this work touches memory that is closed to it: ", running,
+    for (const char* text : {signal == SIGBUS ? "SIGBUS" : "SIGSEGV",
+                             ": this work touches memory that is closed to it: ", running,
                              ". Pass memory of the device.\n"})
       static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text)));
   }
-  sigaction(signal, &before, nullptr);
+  sigaction(signal, signal == SIGBUS ? &before_bus : &before_segv, nullptr);
+}
+
+/// Maps pages of an empty file there: any touch is SIGBUS, whatever mprotect() allows.
+void close_for_good(std::byte* begin, std::size_t bytes) {
+  static const int empty_file = memfd_create("no bytes", MFD_CLOEXEC);
+  const void* data =
+      mmap(begin, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, empty_file, 0);
+  expect(data == begin, "no closed pages");
 }
 
 }  // namespace
@@ -54,26 +64,51 @@ DevicePages::DevicePages(bool guarded, bool checked) : guarded_(guarded), checke
   static const int installed = [] {
     struct sigaction action = {};
     action.sa_handler = name_work;
-    return sigaction(SIGSEGV, &action, &before);
+    return sigaction(SIGSEGV, &action, &before_segv) + sigaction(SIGBUS, &action, &before_bus);
   }();
-  expect(installed == 0, "no handler of SIGSEGV");
+  expect(installed == 0, "no handlers of SIGSEGV and SIGBUS");
+}
+
+DevicePages::~DevicePages() {
+  if (region_ != nullptr) munmap(region_, kRegionBytes);
+}
+
+std::byte* DevicePages::reserve(std::size_t bytes) {
+  if (region_ == nullptr) {
+    void* data =
+        mmap(nullptr, kRegionBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    expect(data != MAP_FAILED, "no addresses");
+    region_ = static_cast<std::byte*>(data);
+  }
+  expect(bytes <= kRegionBytes - used_, "no addresses are left");
+  return region_ + std::exchange(used_, used_ + bytes);
 }
 
 std::byte* DevicePages::allocate(std::size_t bytes, Place place) {
   const std::size_t pages = round_up(std::max<std::size_t>(bytes, 1), kPageBytes);
-  void* data = mmap(nullptr, pages + kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  expect(data != MAP_FAILED, "no memory");
   const std::lock_guard lock(mutex_);
-  auto* begin = static_cast<std::byte*>(data);
+  std::byte* begin = nullptr;
+  if (guarded_ && place == Place::device) {
+    begin = reserve(pages + kPageBytes);
+    close_for_good(begin + pages, kPageBytes);
+    mprotect(begin, pages, access_to(working_ > 0));
+  } else {
+    void* data = mmap(nullptr, pages + kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    expect(data != MAP_FAILED, "no memory");
+    begin = static_cast<std::byte*>(data);
+    mprotect(begin, pages, access_to(true));
+  }
   blocks_[begin] = {bytes, pages, place};
-  mprotect(data, pages, access_to(!guarded_ || place == Place::host || working_ > 0));
   return begin;
 }
 
 void DevicePages::free(std::byte* data) {
   const std::lock_guard lock(mutex_);
   const auto block = blocks_.find(data);
-  munmap(data, block->second.pages + kPageBytes);
+  if (guarded_ && block->second.place == Place::device)
+    close_for_good(data, block->second.pages);
+  else
+    munmap(data, block->second.pages + kPageBytes);
   blocks_.erase(block);
 }
 
@@ -82,11 +117,8 @@ void DevicePages::count(int change) {
   const std::lock_guard lock(mutex_);
   const bool was_open = working_ > 0;
   working_ += change;
-  if (was_open == (working_ > 0)) return;
-  for (const auto& [begin, block] : blocks_) {
-    if (block.place == Place::host) continue;
-    mprotect(const_cast<std::byte*>(begin), block.pages, access_to(working_ > 0));
-  }
+  if (was_open == (working_ > 0) || used_ == 0) return;
+  mprotect(region_, used_, access_to(working_ > 0));
 }
 
 std::optional<Place> DevicePages::place_of(const void* data, std::size_t bytes) {

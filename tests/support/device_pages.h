@@ -23,12 +23,14 @@ class PointerFault : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-/// Blocks of memory. A closed page follows each block. Thread-safe.
+/// Blocks of memory. A closed page follows each block: a touch is SIGSEGV or SIGBUS. Thread-safe.
 class DevicePages {
  public:
   /// `guarded`: blocks of Place::device are open only while an Open lives. Anything else that
   /// touches them gets SIGSEGV. `checked`: check() and hide_host() do something.
   DevicePages(bool guarded, bool checked);
+  ~DevicePages();
+  DevicePages& operator=(DevicePages&&) = delete;  ///< neither copied nor moved
 
   /// A block of zeros.
   std::byte* allocate(std::size_t bytes, Place place);
@@ -68,10 +70,16 @@ class DevicePages {
   };
 
   void count(int change);
+  /// The next addresses of the region. Those of freed blocks stay closed.
+  std::byte* reserve(std::size_t bytes);
 
+  static constexpr std::size_t kRegionBytes = std::size_t{1} << 38;
   const bool guarded_, checked_;
   std::mutex mutex_;
   std::map<const std::byte*, Block> blocks_;
+  /// All guarded blocks of the device lie here, so that one call opens or closes them.
+  std::byte* region_ = nullptr;
+  std::size_t used_ = 0;
   int working_ = 0;
 };
 

@@ -205,7 +205,7 @@ TEST_F(HostPointers, KernelsDieWhenTheyFollowOthersAndAreNamed) {
 
 TEST_F(HostPointers, KernelsDieBehindTheEndOfABlock) {
   SKIP_WITHOUT_CHECKS();
-  EXPECT_DEATH(each_now({on_device_ + 1024, on_device_}), "SIGSEGV.*each.*CopyOne");
+  EXPECT_DEATH(each_now({on_device_ + 1024, on_device_}), "SIGBUS.*each.*CopyOne");
   EXPECT_DEATH(each_now({on_host_ + 1024, on_device_}), "SIGSEGV.*each.*CopyOne");
 }
 
