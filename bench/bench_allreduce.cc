@@ -23,9 +23,9 @@ struct BenchOptions {
   int factor = 4;
   TimingOptions timing;
   bool json = false;
-  std::string draw, explain;
-  int drawn_ranks = 4;
-  std::int64_t drawn_elements = 0;
+  std::string explain;
+  int explained_ranks = 4;
+  std::int64_t explained_elements = 0;
 };
 
 constexpr std::string_view kUnits = "KMG";
@@ -77,24 +77,20 @@ void declare(OptionRows& rows, BenchOptions& o) {
   rows.flag("--json", o.json, "One JSON object per measurement instead of a table");
   rows.group("Instead of measurements");
   rows.text("--explain", o.explain, "NAME", "Algorithm to print in words [none]").example("ring");
-  rows.text("--draw", o.draw, "NAME", "Algorithm to print as SVG [none]")
-      .excludes("--explain")
-      .example("ring");
-  rows.number("--ranks", o.drawn_ranks, Bounds::at_least(1, 1024), "Ranks for --draw and --explain")
-      .example("8 --draw ring");
-  rows.optional_number("--elements", o.drawn_elements, Bounds::at_least(1, 0x1p40),
-                       "Elements for --draw and --explain [4 per rank]")
-      .example("16 --draw ring");
+  rows.number("--ranks", o.explained_ranks, Bounds::at_least(1, 1024), "Ranks for --explain")
+      .example("8 --explain ring");
+  rows.optional_number("--elements", o.explained_elements, Bounds::at_least(1, 0x1p40),
+                       "Elements for --explain [4 per rank]")
+      .example("16 --explain ring");
 }
 
-/// The output of --explain or --draw; empty without them.
-std::string drawing(OptionRows& rows, const BenchOptions& o) {
-  const std::int64_t elements = o.drawn_elements > 0 ? o.drawn_elements : 4 * o.drawn_ranks;
-  if (!o.explain.empty()) return explain(find(algorithms(), o.explain), o.drawn_ranks, elements);
-  if (!o.draw.empty()) return draw(find(algorithms(), o.draw), o.drawn_ranks, elements);
-  for (const char* name : {"--ranks", "--elements"}) {
-    if (rows.at(name).given()) fail_usage("{} needs --draw or --explain. Pass one of them.", name);
-  }
+/// The output of --explain; empty without it.
+std::string explanation(OptionRows& rows, const BenchOptions& o) {
+  const int ranks = o.explained_ranks;
+  const std::int64_t elements = o.explained_elements > 0 ? o.explained_elements : 4 * ranks;
+  if (!o.explain.empty()) return explain(find(algorithms(), o.explain), ranks, elements);
+  for (const char* name : {"--ranks", "--elements"})
+    if (rows.at(name).given()) fail_usage("{} needs --explain. Pass both.", name);
   return "";
 }
 
@@ -110,7 +106,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
                             "Times Lockstep's all-reduces and MPI_Allreduce by size",
                             "mpirun -np 4 bench_allreduce [OPTIONS]"};
   if (!read_command_line(rows, program, argc, words.data(), text)) return false;
-  text = drawing(rows, o);
+  text = explanation(rows, o);
   if (!text.empty()) return false;
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", size_text(o.most),

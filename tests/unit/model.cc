@@ -18,6 +18,7 @@
 #include "src/base/table.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/initial_weights.h"
 #include "tests/support/update.h"
 #include "tests/support/wrapped_device.h"
 #include "tests/support/written_ranges.h"
@@ -43,11 +44,10 @@ class Bench {
         stream_(device_->stream()),
         training_(training),
         model(*device_, entry, sample_of(entry), kClasses, kBatch, type, training),
-        parameters(model.layout().count),
+        parameters(initial_weights(entry.name, model.layout())),
         gradients(parameters.size()),
         images_(
             device_->allocate(model.input().count() * size_of(model.input_type()), Place::device)) {
-    initialize(model.layout(), 1, parameters.data());
     model.bind(parameters.data(), training ? gradients.data() : nullptr);
     Random random(1, Purpose::generate, 0, 0);
     if (entry.words) {

@@ -9,6 +9,7 @@
 #include "src/base/table.h"
 #include "tests/support/async_device.h"
 #include "tests/support/device_array.h"
+#include "tests/support/initial_weights.h"
 #include "tests/support/tensor.h"
 #include "tests/support/written_ranges.h"
 
@@ -31,9 +32,7 @@ struct Outcome {
 Outcome outcome_on(Device& device, const ModelEntry& entry) {
   const auto stream = device.stream();
   Model model(device, entry, sample_of(entry), kClasses, kBatch, Type::f32, /*training=*/true);
-  const std::int64_t count = model.layout().count;
-  std::vector<float> weights(count);
-  initialize(model.layout(), 1, weights.data());
+  const std::vector<float>& weights = initial_weights(entry.name, model.layout());
   const DeviceArray<float> parameters(device, *stream, weights),
       gradients(device, *stream, std::vector<float>(weights.size()));
   const DeviceArray<std::int64_t> position(device, *stream, {40});
