@@ -17,6 +17,7 @@ SHORT = {
     "bench_allreduce": ["--max", "1K", "--iters", "1", "--warmup", "0"],
     "bench_loader": ["--seconds", "0.01"],
     "evaluate": ["--data", "tested"],
+    "cost_model": ["--hosts", "4"],  # all numbers of ranks take 10 s
 }
 ENDLESS = {"--follow", "--interval"}
 # Options in these groups work in the same way with any data and model. So do examples that name both. If train_cifar has
@@ -64,7 +65,7 @@ def fault(build, program, option, words):
     if option in {"--help", "--help-all", "--version", "--list"}:
         more = []
     if program == "bench_step" and option == "--epochs":
-        more = ["--epochs", "0.001"]
+        more = ["--epochs", "0.001", *more[2:]]
     if (program, option) == ("evaluate", "--data"):
         more = []
     if program in WRITERS:

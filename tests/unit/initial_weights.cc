@@ -12,6 +12,7 @@
 #include "net/pytorch_names.h"
 #include "src/base/table.h"
 #include "tests/support/error_of.h"
+#include "tests/support/initial_weights.h"
 #include "tests/support/safetensors.h"
 
 namespace lockstep {
@@ -66,8 +67,6 @@ struct ModuleFile {
 
 class InitialWeights : public testing::Test {
  protected:
-  InitialWeights() { initialize(layout_, 7, values_.data()); }
-
   std::vector<std::string> load(const Layout& layout, std::vector<float>& to) {
     return load_initial_weights(file_, layout, to.data());
   }
@@ -81,7 +80,7 @@ class InitialWeights : public testing::Test {
   TemporaryDirectory folder_;
   std::filesystem::path file_ = folder_.path() / "module.safetensors";
   Layout layout_ = layout_of(10);
-  std::vector<float> values_ = std::vector<float>(layout_.count);
+  std::vector<float> values_ = initial_weights("resnet18", layout_);
 };
 
 TEST_F(InitialWeights, NamesAreThoseOfTorchvision) {
@@ -236,13 +235,13 @@ TEST_F(InitialWeights, ReadTheNamesOfTimm) {
   for (int i = 0; i < 3; ++i) {
     const Layout layout = layout_of(10, kModels[i]);
     std::vector<float> values(layout.count), loaded(layout.count);
-    initialize(layout, 7, values.data());
+    if (i > 0) initialize(layout, 7, values.data());
     ModuleFile module(layout, values);
-    const auto torchvision = std::exchange(module.tensors, {});
-    for (auto [name, tensor] : torchvision) {
+    auto torchvision = std::exchange(module.tensors, {});
+    for (auto& [name, tensor] : torchvision) {
       if (name.ends_with("layer_scale"))
         tensor.first = tensor.first.substr(0, tensor.first.find(','));
-      module.tensors[timm_networks()[i].name_of(name)] = tensor;
+      module.tensors[timm_networks()[i].name_of(name)] = std::move(tensor);
     }
     EXPECT_EQ(module.tensors.size(), torchvision.size());
     EXPECT_TRUE(module.tensors.contains(kNames[i])) << kModels[i];
