@@ -171,7 +171,7 @@ int run(World& world, const BenchOptions& o) {
   setup.choose_device();
   setup.choose_kernels();
   TrainingStep step = setup.make_step();
-  const auto loader = setup.make_loader(step);
+  const auto loader = setup.make_loader(step, 0);
 
   const bool bare = !o.no_bare;
   const FloorTimes before = floor_times(setup, bare);

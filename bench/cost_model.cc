@@ -3,8 +3,9 @@
 //   cost_model --network tutorial,resnet50
 // prints a table with a line for each network, link and number of ranks. bench/plot_predictions.py
 // draws it. With --hosts and other options about hosts, it prints one line per network. Each host
-// has one rank. Each rank computes as long as a single rank, so that the global batch grows with
-// the ranks. The all-reduce of a bucket starts when its gradients are ready and the previous bucket
+// has one rank. The mean rank computes as long as a single rank, so that the global batch grows
+// with the ranks. If --shards gives ranks unequal shares, all wait for the largest, and the reducer
+// is direct. The all-reduce of a bucket starts when its gradients are ready and the previous bucket
 // is done. Time after the end of the backward pass is exposed. The algorithm and the size of
 // buckets are those of `auto`.
 #include <fmt/format.h>
@@ -98,9 +99,12 @@ constexpr std::string_view kJson =
     "\n";
 
 /// A line of the table, or of JSON.
-void predict(const Network& network, const Machines& machines, int ranks, bool json) {
+void predict(const Network& network, const Machines& machines, const Shares& shares, bool json) {
   const Link& link = machines.link;
-  const double alone = network.step_seconds * machines.hosts_per_core;
+  const int ranks = shares.ranks();
+  const Roots roots = Roots::of(shares);
+  const bool direct = !roots.by_rank();
+  const double alone = network.step_seconds * machines.hosts_per_core / balance(shares);
   // A third of the work is the forward pass. Gradients become ready from the last layer on.
   double operations = 0;
   for (const LayerLoad& layer : network.layers) operations += layer.operations;
@@ -126,16 +130,19 @@ void predict(const Network& network, const Machines& machines, int ranks, bool j
     const auto last = std::find_if(parts.begin(), parts.end(),
                                    [&](const Range& part) { return part.end() >= bucket.end(); });
     ready.push_back(part_ready[last - parts.begin()]);
-    sums.push_back(cost(algorithm.algorithm, ranks, bucket.count, link));
-    core.push_back(core_rate == 0 ? 0
-                                  : cost(algorithm.algorithm, ranks, bucket.count,
-                                         {0, core_rate, link.add_rate}));
+    const auto seconds = [&](const Link& on) {
+      return direct ? cost(roots, bucket.count, on)
+                    : cost(algorithm.algorithm, ranks, bucket.count, on);
+    };
+    sums.push_back(seconds(link));
+    core.push_back(core_rate == 0 ? 0 : seconds({0, core_rate, link.add_rate}));
     all_sums += sums.back();
   }
   const double exposed = step_seconds(alone, ready, sums, core) - alone;
   const double gbit = link.bandwidth * 8e-9, percent = 100 * alone / (alone + exposed);
-  fmt::print(fmt::runtime(json ? kJson : kLine), network.name, gbit, ranks, algorithm.name,
-             buckets.size(), alone * 1e3, all_sums * 1e3, exposed * 1e3, percent);
+  fmt::print(fmt::runtime(json ? kJson : kLine), network.name, gbit, ranks,
+             direct ? "direct" : algorithm.name, buckets.size(), alone * 1e3, all_sums * 1e3,
+             exposed * 1e3, percent);
 }
 
 /// Two lines: names, and units.
@@ -150,7 +157,7 @@ void print_heading() {
 struct CostOptions {
   std::string networks = "tutorial,resnet50";
   bool json = false;
-  int hosts = 0;
+  int hosts = 0, shards = 0;
   double compute_ms = 0, gbit = 10, latency_us = 20, core_gb = 0, hosts_per_core = 1;
 };
 
@@ -165,6 +172,9 @@ bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
   rows.optional_number("--hosts", o.hosts, Bounds::at_least(2, 1 << 16),
                        "Hosts, with one rank each [those of bench/predictions.md]")
       .example("4");
+  rows.optional_number("--shards", o.shards, Bounds::at_least(2, 1 << 20),
+                       "Shards of the global batch [as many as hosts]")
+      .example("24 --hosts 5");
   rows.optional_number("--compute-ms", o.compute_ms, Bounds::above_zero(kLongestTime),
                        "Milliseconds of a step of a single rank [tutorial 28, resnet50 100]")
       .example("20 --network deep_mnist");
@@ -182,7 +192,7 @@ bool parse(int argc, char** argv, CostOptions& o, std::string& text) {
   const ProgramText program{"cost_model", "Predicts training steps on machines of any size",
                             "cost_model [OPTIONS]"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
-  for (const char* name : {"--gbit", "--latency-us", "--core-gb", "--hosts-per-core"}) {
+  for (const char* name : {"--shards", "--gbit", "--latency-us", "--core-gb", "--hosts-per-core"}) {
     if (o.hosts == 0 && rows.at(name).given())
       fail_usage("{} has no effect without --hosts. Pass --hosts.", name);
   }
@@ -197,12 +207,14 @@ int run(const CostOptions& o) {
   for (const Network& network : networks) {
     if (o.hosts > 0) {
       const Link link{o.latency_us * 1e-6, o.gbit * 1e9 / 8, kAddRate};
-      predict(network, {link, o.core_gb * 1e9, o.hosts_per_core}, o.hosts, o.json);
+      predict(network, {link, o.core_gb * 1e9, o.hosts_per_core},
+              choose_shares(o.shards > 0 ? o.shards : o.hosts, o.hosts), o.json);
       continue;
     }
     for (const auto& [rate, latency] : {std::pair(10.0, 20e-6), {100.0, 5e-6}, {400.0, 5e-6}}) {
       for (int ranks = 8; ranks <= 4096; ranks *= 2)
-        predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1}, ranks, o.json);
+        predict(network, {{latency, rate * 1e9 / 8, kAddRate}, 0, 1}, choose_shares(ranks, ranks),
+                o.json);
     }
   }
   return kExitSuccess;

@@ -160,6 +160,11 @@ void GradientBuckets::guarded(Work work) {
   }
 }
 
+void GradientBuckets::between_steps(const std::function<void()>& work) {
+  const std::lock_guard lock(mutex_);
+  guarded(work);
+}
+
 void GradientBuckets::wake() {
   ++calls_;
   calls_.notify_one();

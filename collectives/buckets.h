@@ -73,6 +73,9 @@ class GradientBuckets {
   /// errors of the thread, as ready() and advance() do. Throws Error if an element is not ready.
   void finish();
 
+  /// Calls `work`, which may use the reducer, while no other thread does. Between two steps.
+  void between_steps(const std::function<void()>& work);
+
   /// Seconds that the compute thread has spent in ready(), advance() and finish() since
   /// construction, without callbacks: the exposed communication.
   double exposed_seconds() const { return exposed_; }

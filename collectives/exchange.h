@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace lockstep {
 
@@ -19,8 +20,11 @@ inline constexpr std::size_t kChunkWithinHost = 256 << 10, kChunkBetweenHosts = 
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  /// Starts the sum of `bucket`, which belongs to the exchange until done().
-  virtual void start(float* bucket) = 0;
+  /// Starts the sum of `rows`, this rank's parts of the bucket, to `sum`, which may be one of them.
+  /// All belong to the exchange until done().
+  virtual void start(std::span<float* const> rows, float* sum) = 0;
+  /// The same for one row that becomes the sum.
+  void start(float* bucket) { start({&bucket, 1}, bucket); }
   /// Moves on as far as possible without blocking. With `wait` it blocks until at least one more
   /// message is complete. Returns whether anything is still under way.
   virtual bool advance(bool wait = false) = 0;

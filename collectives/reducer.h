@@ -18,6 +18,7 @@
 
 #include "collectives/comm/comm.h"
 #include "collectives/schedule.h"
+#include "collectives/shares.h"
 #include "src/device/device.h"
 
 namespace lockstep {
@@ -31,9 +32,12 @@ struct ReducerTraits {
   /// Memory that this rank holds, with the gradients; includes all pages of a window that several
   /// ranks map.
   std::size_t bytes = 0;
-  /// Adds in the canonical order over ranks (schedule.h), so that the sum does not depend on the
-  /// number of ranks that share the shards.
+  /// Adds ReducerSpec::roots in the canonical order (schedule.h), so that the sum does not depend
+  /// on the shares of the ranks. Otherwise each rank has one row, the sum of all its shards.
   bool canonical = false;
+  /// This rank's rows: memory like gradients(), one for each of its roots, of which the last is
+  /// gradients(). Empty: gradients() alone.
+  std::vector<float*> rows = {};
   /// start(), advance() and finish() call MPI. A second thread that calls them needs
   /// MPI_THREAD_MULTIPLE.
   bool calls_mpi = false;
@@ -54,7 +58,7 @@ class Reducer {
   virtual ~Reducer() = default;
 
   /// This rank's gradients: ReducerSpec::count floats in memory of the device, zeroed,
-  /// 4096-aligned, owned by the reducer.
+  /// 4096-aligned, owned by the reducer. It is the last of its rows, and gets the sum.
   virtual float* gradients() = 0;
   /// The work in `writer` so far writes this rank's part of the bucket. Compute thread; may
   /// run beside the other calls.
@@ -69,6 +73,10 @@ class Reducer {
   virtual void finish(int bucket) = 0;
   /// The stream for work that reads the sums.
   virtual Stream& stream() = 0;
+  /// Collective, between two steps: the ranks have other rows from now on. gradients() stays where
+  /// it is; the other rows of traits() change. Throws Error on all ranks if memory is short. Only
+  /// with ReducerSpec::shares_change.
+  virtual void share(const Roots& roots);
   /// Ends all sums in streams, after an error: one that waits for a dead rank would never end. No
   /// graph contains a sum, because NCCL waits for all such graphs. Does not block. Only the
   /// destructor may follow.
@@ -76,7 +84,7 @@ class Reducer {
   const ReducerTraits& traits() const { return traits_; }
 
  protected:
-  ReducerTraits traits_;  ///< set in the constructor, never changed after it
+  ReducerTraits traits_;  ///< set in the constructor; only share() changes them
 };
 
 /// The arguments of make_reducer().
@@ -92,12 +100,16 @@ struct ReducerSpec {
   std::vector<Range> buckets;
   /// Why this reducer was chosen, for its description; make_reducer() sets it for "auto".
   std::string why = {};
+  /// The rows of each rank. Without any, each rank has one shard.
+  Roots roots = {};
   /// Each repetition of the run gives bitwise identical sums.
   bool deterministic = false;
   /// The cost of messages between hosts. Null: "auto" measures it.
   std::optional<Link> link = {};
   /// "auto" selects a reducer that adds in the canonical order.
   bool canonical = false;
+  /// The caller will call share().
+  bool shares_change = false;
   /// Limit for connecting, and for calls that start work.
   double timeout_seconds = 60;
   /// The most thread blocks (CTAs) that NCCL may use for a sum; 0: NCCL's choice.
@@ -118,6 +130,9 @@ struct ReducerSpec {
   bool one_by_one = false;
 };
 
+/// traits().rows, or gradients() alone.
+std::vector<float*> rows_of(Reducer& reducer);
+
 struct ReducerEntry {
   static constexpr std::string_view kind = "reducer";
   std::string_view name;
@@ -128,6 +143,8 @@ struct ReducerEntry {
   bool on_device = false;
   /// Supports 16 bits in spec.wire.
   bool rounds = false;
+  /// Adds any shares of the ranks in canonical order, in fp32 and in memory of the host.
+  bool any_shares = false;
 };
 
 /// The registry: the reducers of this build, then one per algorithm of algorithms().

@@ -31,14 +31,15 @@
 //            0 <-----+       4            d = 2
 //            0 <-------------+            d = 4       ((0 + 1) + (2 + 3)) + (4 + 5)
 //
-// A rank that owns 2^k consecutive shards forms a whole subtree. Ranks can therefore add their sums
-// in the same order over rank numbers. (a + b and b + a are bitwise identical, so that either side
-// may add.)
+// A rank that owns 2^k consecutive shards forms a whole subtree. If all ranks do, they can add
+// their sums in the same order over rank numbers; collectives/shares.h is for any other share. (a +
+// b and b + a are bitwise identical, so that either side may add.)
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "collectives/shares.h"
 #include "src/base/view.h"
 
 namespace lockstep {
@@ -74,6 +75,10 @@ struct Link {
 /// round costs one latency, the bytes that its busiest rank sends or receives, and the bytes that
 /// its busiest rank adds. Rounds follow one another.
 double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link);
+
+/// The same for the reducer direct (collectives/reducers/direct.cc), whose ranks have the rows of
+/// `roots`: each sends its rows to the owners of their parts, and each owner sends one sum to all.
+double cost(const Roots& roots, std::int64_t count, const Link& link);
 
 /// Floats of a cache line. Ranks that write to one array at once cut it at multiples of this.
 inline constexpr std::int64_t kLineFloats = 16;

@@ -44,8 +44,9 @@ float* ScheduleRun::at(std::int64_t address) {
                                    : scratch_.data() + (address - schedule_.count);
 }
 
-void ScheduleRun::start(float* bucket) {
-  bucket_ = bucket;
+void ScheduleRun::start(std::span<float* const> rows, float* sum) {
+  expect(rows.size() == 1 && rows.front() == sum, "a schedule adds one row of each rank in place");
+  bucket_ = sum;
   round_ = 0;
   if (!done()) begin_round();
 }

@@ -16,7 +16,8 @@ class ScheduleRun : public Exchange {
   /// `chunk`: bytes of a chunk of a message. `tag`: used by no other exchange of `comm`. Both are
   /// the same on all ranks.
   ScheduleRun(const Comm& comm, Schedule schedule, std::size_t chunk, int tag);
-  void start(float* bucket) override;
+  using Exchange::start;
+  void start(std::span<float* const> rows, float* sum) override;
   bool advance(bool wait = false) override;
   bool done() const override { return round_ == schedule_.rounds.size(); }
   std::size_t bytes() const override { return (scratch_.size() + staging_.size()) * sizeof(float); }

@@ -1,5 +1,6 @@
 #include "collectives/shard_sum.h"
 
+#include <algorithm>
 #include <string>
 
 #include "src/base/error.h"
@@ -8,50 +9,57 @@
 namespace lockstep {
 namespace {
 
-struct AddLevel {
-  const float* level;
+struct AddSum {
+  const float* from;
   float* sum;
-  HOST_DEVICE void operator()(std::int64_t i) const { sum[i] = level[i] + sum[i]; }
+  HOST_DEVICE void operator()(std::int64_t i) const { sum[i] = from[i] + sum[i]; }
 };
 
 }  // namespace
 
-ShardSum::ShardSum(Device& device, float* gradients, std::int64_t count, int shards)
-    : device_(device),
-      gradients_(gradients),
-      count_(count),
-      shards_(static_cast<std::uint32_t>(shards)) {
-  if (count < 0 || shards < 1) {
-    throw Error("ShardSum cannot be made for " + std::to_string(shards) + " shards of " +
+ShardSum::ShardSum(Device& device, std::span<float* const> roots, std::int64_t count, Range own,
+                   int all)
+    : device_(device), count_(count) {
+  if (count < 0 || own.count < 1) {
+    throw Error("ShardSum cannot be made for " + std::to_string(own.count) + " shards of " +
                     std::to_string(count) + " elements. Pass at least 1 shard.",
                 kExitUsage);
   }
-  // One level per bit of shards - 1.
-  for (std::uint32_t left = shards_ - 1; left > 0; left /= 2) {
-    levels_.push_back(device.allocate(count * sizeof(float), Place::device));
+  fold_ = Fold::of(single_shards(own), all);
+  expect(roots.size() == fold_.left.size(), "a rank has another number of roots");
+  sums_.assign(roots.begin(), roots.end() - 1);
+  gradients_ = roots.back();
+  int sums = 0, most = 0;
+  for (const int merges : fold_.merges) {
+    below_.push_back(sums);
+    most = std::max(most, sums);
+    sums += 1 - merges;
+  }
+  while (static_cast<int>(sums_.size()) < most) {
+    own_.push_back(device.allocate(count * sizeof(float), Place::device));
+    sums_.push_back(reinterpret_cast<float*>(own_.back().get()));
   }
 }
 
 void ShardSum::add(int shard, Range range, Stream& stream) {
-  std::size_t at = 0;
-  for (; (shard >> at) & 1; ++at) add_level(at, range, stream);
-  device_.copy(stream, level(at) + range.begin, gradients_ + range.begin,
-               range.count * sizeof(float));
+  merge(shard, range, stream);
+  float* const sum = sums_[below_[shard + 1] - 1];
+  device_.copy(stream, sum + range.begin, gradients_ + range.begin, range.count * sizeof(float));
 }
 
 void ShardSum::finish(Range range, Stream& stream) {
-  const std::uint32_t last = shards_ - 1;
-  for (std::size_t at = 0; (last >> at) != 0; ++at) {
-    if ((last >> at) & 1) add_level(at, range, stream);
+  merge(static_cast<int>(below_.size()) - 1, range, stream);
+}
+
+void ShardSum::merge(int shard, Range range, Stream& stream) {
+  for (int i = 1; i <= fold_.merges[shard]; ++i) {
+    const float* const sum = sums_[below_[shard] - i];
+    each(stream, range.count, AddSum{sum + range.begin, gradients_ + range.begin});
   }
 }
 
-void ShardSum::add_level(std::size_t at, Range range, Stream& stream) {
-  each(stream, range.count, AddLevel{level(at) + range.begin, gradients_ + range.begin});
-}
-
 std::size_t ShardSum::bytes() const {
-  return levels_.size() * static_cast<std::size_t>(count_) * sizeof(float);
+  return own_.size() * static_cast<std::size_t>(count_) * sizeof(float);
 }
 
 }  // namespace lockstep

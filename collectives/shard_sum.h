@@ -1,38 +1,42 @@
 // ShardSum: adds the gradients of the consecutive shards of one rank in the canonical order
-// (collectives/schedule.h). A rank with 2^k shards forms the same subtree as 2^k ranks.
+// (collectives/schedule.h), up to the rank's roots (collectives/shares.h).
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "collectives/shares.h"
 #include "src/device/device.h"
 
 namespace lockstep {
 
-/// Owns one partial sum per level of the tree. One thread.
+/// A stack of partial sums: the roots, and sums that wait for their right neighbour. One thread.
 class ShardSum {
  public:
-  /// For `shards` shards of `count` floats. `gradients`: memory of `device` that gets each shard's
-  /// gradients, then the sum. With one shard it allocates nothing and does nothing.
-  ShardSum(Device& device, float* gradients, std::int64_t count, int shards);
+  /// For `own`, this rank's shards of `all`, with `count` floats each. `roots`: memory of `device`,
+  /// one array for each of roots_of(own, all). The last one gets each shard's gradients, and then
+  /// the last root. With one shard it allocates nothing and does nothing.
+  ShardSum(Device& device, std::span<float* const> roots, std::int64_t count, Range own, int all);
 
-  /// Adds `range` of `gradients`, written by shard `shard`, which is not the last. Work that
-  /// is enqueued in `stream` later may overwrite the range. Each range gets its shards in order.
+  /// Adds `range` of the gradients, written by own shard number `shard`, which is not the last.
+  /// Work that is enqueued in `stream` later may overwrite the range. Each range gets its shards in
+  /// order.
   void add(int shard, Range range, Stream& stream);
-  /// The same for the last shard: `range` of `gradients` becomes the sum.
+  /// The same for the last shard: `range` of each root becomes its sum.
   void finish(Range range, Stream& stream);
   std::size_t bytes() const;
 
  private:
-  void add_level(std::size_t level, Range range, Stream& stream);
-  float* level(std::size_t level) const { return reinterpret_cast<float*>(levels_[level].get()); }
+  void merge(int shard, Range range, Stream& stream);
 
   Device& device_;
-  float* gradients_;
   std::int64_t count_;
-  std::uint32_t shards_;
-  /// levels_[l]: a sum of 2^l shards that waits for its right neighbour
-  std::vector<Memory> levels_;
+  Fold fold_;                 ///< of the own shards
+  std::vector<int> below_;    ///< by shard: sums on the stack before it
+  std::vector<Memory> own_;   ///< for sums that are no root
+  std::vector<float*> sums_;  ///< the stack: roots except the last, then own_
+  float* gradients_;
 };
 
 }  // namespace lockstep

@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {
 
-/// Parts that are summed in registers. A power of two, so that each group is a subtree of the
-/// canonical order.
+/// The most parts that are summed in registers.
 constexpr int kGroup = 8;
 
 /// The sum of element `i` of the `Count` arrays from number `First` on. The left subtree holds the
@@ -44,38 +42,39 @@ void sum_group(float* const* parts, float* const* results, std::int64_t count) {
 
 using Sum = void (*)(float* const* parts, float* const* results, std::int64_t count);
 
-/// By the number of parts minus one: with all parts as results, or with one result.
-template <bool InPlace, int... N>
+/// By the number of parts minus one: with as many results, or with one result.
+template <bool ToAll, int... N>
 constexpr std::array<Sum, kGroup> sums(std::integer_sequence<int, N...>) {
-  return {sum_group < N + 1, InPlace ? N + 1 : 1 > ...};
+  return {sum_group < N + 1, ToAll ? N + 1 : 1 > ...};
 }
-constexpr auto kSumInPlace = sums<true>(std::make_integer_sequence<int, kGroup>());
+constexpr auto kSumToAll = sums<true>(std::make_integer_sequence<int, kGroup>());
 constexpr auto kSumToOne = sums<false>(std::make_integer_sequence<int, kGroup>());
 
-/// For more parts than registers: adds block by block, with one partial sum per group in the
-/// first-level cache.
-void sum_groups(std::span<float* const> parts, std::int64_t count) {
-  constexpr std::int64_t kPartials = 8192;  // floats of all partial sums
-  const auto groups = static_cast<std::int64_t>(ceil_div(parts.size(), kGroup));
-  const std::int64_t block = std::min<std::int64_t>(1024, kPartials / groups);
-  expect(block > 0, "too many parts for the partial sums");
-  alignas(64) float memory[kPartials];
-  std::array<float*, kGroup> part;
+/// Runs `fold` block by block, with its stack in the first-level cache.
+void sum_on_stack(const Fold& fold, std::span<float* const> rows, std::span<float* const> results,
+                  std::int64_t count) {
+  constexpr std::int64_t kStack = 8192;  // floats
+  const std::int64_t block = std::min<std::int64_t>(1024, kStack / fold.depth / 16 * 16);
+  expect(block > 0, "too many sums wait for others");
+  alignas(64) float stack[kStack];
   for (std::int64_t begin = 0; begin < count; begin += block) {
     const std::int64_t length = std::min(block, count - begin);
-    for (std::int64_t group = 0; group < groups; ++group) {
-      const std::span<float* const> members = parts.subspan(group * kGroup);
-      const std::size_t size = std::min<std::size_t>(kGroup, members.size());
-      for (std::size_t i = 0; i < size; ++i) part[i] = members[i] + begin;
-      float* const partial = memory + group * block;
-      kSumToOne[size - 1](part.data(), &partial, length);
-    }
-    for (std::int64_t distance = 1; distance < groups; distance *= 2) {
-      for (std::int64_t group = 0; group + distance < groups; group += 2 * distance) {
-        add(memory + group * block, memory + (group + distance) * block, length);
+    float* top = stack;  // the next free sum
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const float* from = rows[row] + begin;
+      if (fold.merges[row] == 0) {
+        std::memcpy(top, from, length * sizeof(float));
+        top += block;
+        continue;
       }
+      add(top - block, from, length);
+      for (int merge = 1; merge < fold.merges[row]; ++merge, top -= block)
+        add(top - 2 * block, top - block, length);
     }
-    for (float* each : parts) std::memcpy(each + begin, memory, length * sizeof(float));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const float* from = stack + (fold.left.size() == 1 ? 0 : i * block);
+      std::memcpy(results[i] + begin, from, length * sizeof(float));
+    }
   }
 }
 
@@ -85,13 +84,21 @@ void add(float* __restrict to, const float* __restrict from, std::int64_t count)
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-void sum_canonically(std::span<float* const> parts, std::int64_t count) {
-  if (parts.empty()) return;
-  if (parts.size() <= kGroup) {
-    kSumInPlace[parts.size() - 1](parts.data(), parts.data(), count);
+void sum_rows(const Fold& fold, std::span<float* const> rows, std::span<float* const> results,
+              std::int64_t count) {
+  const bool in_registers = rows.size() <= kGroup && fold.by_number;
+  if (rows.empty()) return;
+  if (in_registers && results.size() == 1) {
+    kSumToOne[rows.size() - 1](rows.data(), results.data(), count);
+  } else if (in_registers && results.size() == rows.size()) {
+    kSumToAll[rows.size() - 1](rows.data(), results.data(), count);
   } else {
-    sum_groups(parts, count);
+    sum_on_stack(fold, rows, results, count);
   }
+}
+
+void sum_canonically(std::span<float* const> parts, std::int64_t count) {
+  sum_rows(Fold::of_shards(static_cast<int>(parts.size())), parts, parts, count);
 }
 
 }  // namespace lockstep

@@ -28,18 +28,13 @@ Json of_all_ranks(const Comm& comm, const std::string& value) {
   return same ? Json(value) : Json(values);
 }
 
-/// The order of sums if the reducer adds ranks in the canonical order.
-Json order_of_shards(const RunPlan& plan) {
-  if (plan.canonical()) return {{"canonical", true}};
-  return {{"ranks", plan.ranks()}, {"shards_of_each", plan.own_shards}};
-}
-
 /// A canonical sum is the same for all reducers. Any other may depend on everything named here.
 Json order_of_sums(const RunParts& p) {
   const ReducerTraits& reducer = p.step.reducer().traits();
-  if (reducer.canonical) return order_of_shards(p.plan);
+  if (reducer.canonical) return {{"canonical", true}};
   Json order{
       {"reducer", reducer.name}, {"ranks", p.comm.size()}, {"bucket_mb", p.step.bucket_mb()}};
+  if (!p.plan.shares.equal()) order["shares"] = p.plan.shares.counts();
   if (reducer.name == "nccl" && p.options.ranks.nccl_max_ctas > 0)
     order["ctas"] = p.options.ranks.nccl_max_ctas;
   return order;
@@ -376,7 +371,6 @@ std::string other_run_text(const std::vector<Change>& changes) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string order_text(const RunPlan& plan) { return order_words(order_of_shards(plan)); }
 
 std::string policy_text(Policy policy) {
   for (const PolicyEntry& entry : policies())

@@ -116,9 +116,6 @@ std::vector<Change> differences(const RunFacts& before, const RunFacts& now, con
 /// The texts of the changes that make it another run; empty: none does.
 std::string other_run_text(const std::vector<Change>& changes);
 
-/// "canonical", or "that of 2 ranks with 3 shards each": if the reducer adds ranks in the canonical
-/// order (collectives/schedule.h).
-std::string order_text(const RunPlan& plan);
 std::string policy_text(Policy policy);
 
 }  // namespace lockstep

@@ -116,7 +116,7 @@ void find_learning_rate(const LoopParts& parts) {
   bool more = true;
   for (std::int64_t step = 0; more; ++step) {
     const double rate = test.rate(step) * setup.plan.rate_factor;
-    const StepTotals totals = parts.step.run(parts.loader, step, static_cast<float>(rate),
+    const StepTotals totals = parts.step.run(*parts.loader, step, static_cast<float>(rate),
                                              {.stop = parts.stop_requested()});
     more = test.add(totals.cross_entropy);
     parts.reporter.progress(step + 1, totals.cross_entropy);

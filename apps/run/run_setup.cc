@@ -190,7 +190,7 @@ TrainingStep RunSetup::make_step(Timeline* timeline) const {
   }
 }
 
-std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
+std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step, std::int64_t done) const {
   return lockstep::make_loader(
       *device, *data.train,
       {.seed = plan.seed,
@@ -198,7 +198,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step) const {
        .shards = plan.shards,
        .first_shard = plan.first_shard,
        .own_shards = plan.own_shards,
-       .first_position = plan.start.samples,
+       .first_position = plan.position_of(done),
        .type = step.model().input_type(),
        .ahead = step.steps_ahead() + 1,
        .held = step.shards_at_once(),

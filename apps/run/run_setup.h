@@ -39,7 +39,8 @@ class RunSetup {
   void choose_kernels(const std::string& before = {});
   /// `timeline`: outlives the step; null: none is kept.
   TrainingStep make_step(Timeline* timeline = nullptr) const;
-  std::unique_ptr<Loader> make_loader(const TrainingStep& step) const;
+  /// From the first sample of step number `done` on.
+  std::unique_ptr<Loader> make_loader(const TrainingStep& step, std::int64_t done) const;
 
   World& world;
   const Options& options;

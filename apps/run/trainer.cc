@@ -167,7 +167,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   evaluation.after_each([&] { setup.recorder.progress(); });
   constexpr std::size_t kMistakes = 18;  // on report.html
   if (!place.folder().empty()) evaluation.find_mistakes(kMistakes);
-  loader = setup.make_loader(step);
+  loader = setup.make_loader(step, setup.plan.start.step);
   const RunParts run{
       setup.comm,
       options,
@@ -207,7 +207,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     return kExitSuccess;
   }
   return run_to_the_end(
-      {setup, place, step, *loader, evaluation, reporter, saver, stop_requested, timeline},
+      {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline},
       progress, resumption.run, trace.get());
 }
 

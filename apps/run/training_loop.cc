@@ -8,6 +8,7 @@
 
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/training_clock.h"
+#include "apps/step/share_tuner.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -28,7 +29,11 @@ class TrainingLoop {
         saver_(parts.saver),
         stragglers_(parts.setup.comm),
         progress_(progress),
-        skipped_before_(parts.step.loss_scale().skipped) {}
+        skipped_before_(parts.step.loss_scale().skipped) {
+    const Comm& comm = parts.setup.comm;
+    if (parts.setup.options.ranks.tunes_shares && comm.size() > 1)
+      share_tuner_.emplace(comm.duplicate(), plan_.shares);
+  }
 
   void run() {
     std::int64_t done = plan_.start.step;
@@ -38,6 +43,7 @@ class TrainingLoop {
                                                     : "test";
     agree(parts_.setup.comm, [&] { reporter_.begin(redone, progress_); });
     if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
+    if (share_tuner_) reporter_.shares(done, plan_.shares);
     clock_.begin(now_seconds(), done);
     if (progress_.evaluation_due) {
       evaluate(done);
@@ -47,7 +53,7 @@ class TrainingLoop {
     }
     for (collected_ = done; done < plan_.steps && !progress_.over(options_);) {
       const Votes votes{parts_.stop_requested(), saver_.is_due()};
-      step_.enqueue(parts_.loader, done, static_cast<float>(rate_at(done)), votes,
+      step_.enqueue(*parts_.loader, done, static_cast<float>(rate_at(done)), votes,
                     reports(done + 1));
       clock_.enqueued();
       ++done;
@@ -55,6 +61,7 @@ class TrainingLoop {
       // The weights are those of the last step that was enqueued.
       if (asked.stop || asked.save) asked = asked | collect(/*all=*/true);
       if (collected_ == done) after_step(done, asked);
+      if (share_tuner_) tune_shares(done);
       const bool more = done < plan_.steps && !progress_.over(options_);
       if ((asked.stop && more) || progress_.evaluation_due) stop(done);
     }
@@ -126,6 +133,22 @@ class TrainingLoop {
         saver_.save(done, progress_);
     }
     clock_.leave_out(now_seconds() - start);
+  }
+
+  /// Ranks that compute faster than others get more shards, and slow ones fewer.
+  void tune_shares(std::int64_t done) {
+    const StepTimes times = step_.times();
+    const double computing = times.forward + times.backward + times.loader;
+    const auto change = share_tuner_->after_step(done, plan_.steps, computing);
+    if (!change) return;
+    const double start = now_seconds();
+    const TimedSpan span = phase("shares", "changing the shares of the ranks");
+    parts_.loader.reset();
+    parts_.setup.plan.share(change->shares, parts_.setup.comm.rank());
+    step_.share();
+    parts_.loader = parts_.setup.make_loader(step_, done);
+    share_tuner_->changed(now_seconds() - start);
+    reporter_.shares_changed(done, *change);
   }
 
   void report(std::int64_t done, const StepTotals& totals) {
@@ -249,6 +272,7 @@ class TrainingLoop {
   Reporter& reporter_;
   Saver& saver_;
   StragglerWatch stragglers_;
+  std::optional<ShareTuner> share_tuner_;  ///< with --shares auto
   RunProgress progress_;
   TrainingClock clock_;
   EpochReport epoch_;
@@ -264,7 +288,7 @@ void require_batches(const LoopParts& parts, std::int64_t done) {
   parts.setup.recorder.phase("loading");
   agree(parts.setup.comm, [&] {
     const std::int64_t left = parts.setup.plan.steps - done;
-    const auto why = parts.loader.failure(std::min<std::int64_t>(parts.step.steps_ahead(), left));
+    const auto why = parts.loader->failure(std::min<std::int64_t>(parts.step.steps_ahead(), left));
     if (why) std::rethrow_exception(why);
   });
 }

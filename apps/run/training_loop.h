@@ -14,10 +14,10 @@ namespace lockstep {
 
 /// The parts that the loop runs with. The caller owns them.
 struct LoopParts {
-  const RunSetup& setup;
+  RunSetup& setup;
   const RunPlace& place;
   TrainingStep& step;
-  Loader& loader;
+  std::unique_ptr<Loader>& loader;  ///< another after the shares of the ranks have changed
   Evaluation& evaluation;
   Reporter& reporter;
   Saver& saver;

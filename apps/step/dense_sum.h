@@ -14,10 +14,10 @@ namespace lockstep {
 class DenseSum : public RankSum {
  public:
   /// References and `timeline` (null: none) outlive it. `reducer` was made for `buckets` and
-  /// `count` elements. This rank has `shards`. `computing` is the stream of the computing thread.
-  /// `reduced` is called as GradientBuckets does it.
+  /// `count` elements. This rank has the shards `own` of `all`. `computing` is the stream of the
+  /// computing thread. `reduced` is called as GradientBuckets does it.
   DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
-           std::int64_t count, int shards, ShardSlots& slots, Stream& computing,
+           std::int64_t count, Range own, int all, ShardSlots& slots, Stream& computing,
            GradientBuckets::Reduced reduced, RankRecorder& recorder, Track* timeline);
   /// Stops the thread of the buckets, then blocks until both streams are done, because their work
   /// uses memory of the whole step.
@@ -31,16 +31,20 @@ class DenseSum : public RankSum {
   }
   void abort() noexcept override { reducer_.abort(); }
   double seconds() const override { return buckets_->exposed_seconds(); }
-  std::size_t bytes() const override { return shard_sum_.bytes(); }
+  std::size_t bytes() const override { return shard_sum_->bytes(); }
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
+  /// Collective, between two steps: this rank has the shards `own` from now on, one of `shares`.
+  void share(const Shares& shares, Range own);
 
  private:
-  int shards_;
+  Device& device_;
+  std::int64_t count_;
+  std::int64_t shards_;
   ShardSlots& slots_;
   Stream& computing_;
   Reducer& reducer_;
   RankRecorder& recorder_;
-  ShardSum shard_sum_;
+  std::unique_ptr<ShardSum> shard_sum_;
   std::unique_ptr<GradientBuckets> buckets_;  ///< may call back until it goes
 };
 

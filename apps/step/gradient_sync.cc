@@ -13,14 +13,15 @@ constexpr MakeSum* kWays[] = {make_error_feedback};
 
 }  // namespace
 
-GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards,
-                           bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
-                           RankRecorder& recorder, Track* timeline)
+GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout,
+                           const RunPlan& plan, bool dynamic, Stream& computing,
+                           GradientBuckets::Reduced reduced, RankRecorder& recorder,
+                           Track* timeline)
     : policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
       sync_bn_(std::move(parts.sync_bn)),
       dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), policy_,
-                                        layout.count, shards, slots(), computing,
+                                        layout.count, plan.own(), plan.shards, slots(), computing,
                                         std::move(reduced), recorder, timeline)) {
   const SumContext context{parts.comm, device, layout, *reducer_, computing, recorder, dynamic};
   for (MakeSum* make : kWays) {

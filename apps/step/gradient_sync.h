@@ -14,16 +14,18 @@ namespace lockstep {
 class GradientSync {
  public:
   /// Moves the reducer, the buckets and sync_bn out of `parts`. Other references and `timeline`
-  /// (null: none) outlive it. `computing` is the stream of the computing thread. This rank has
-  /// `shards`. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose
-  /// sum is in order (GradientBuckets).
-  GradientSync(StepParts& parts, Device& device, const Layout& layout, int shards, bool dynamic,
-               Stream& computing, GradientBuckets::Reduced reduced, RankRecorder& recorder,
-               Track* timeline);
+  /// (null: none) outlive it. `computing` is the stream of the computing thread. `plan`: of this
+  /// rank. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose sum
+  /// is in order (GradientBuckets).
+  GradientSync(StepParts& parts, Device& device, const Layout& layout, const RunPlan& plan,
+               bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
+               RankRecorder& recorder, Track* timeline);
 
   /// The listener for all gradients of own shard number `shard`, in slot `slot`. Valid until the
   /// next call for this slot.
   GradientListener& of(int shard, int slot);
+  /// Collective, between two steps: `plan` has other shares.
+  void share(const RunPlan& plan) { dense_->share(plan.shares, plan.own()); }
   /// RankSum::begin_step() of each.
   void begin_step();
   /// The work that writes the header of this shard is enqueued.

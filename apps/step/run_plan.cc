@@ -87,6 +87,18 @@ void note_few_steps(const ScheduleOptions& o, RunPlan& plan) {
       batch));
 }
 
+/// Notes that ranks wait for the one with the largest share.
+void note_idle_ranks(RunPlan& plan) {
+  constexpr double kEven = 0.97;
+  const double even = balance(plan.shares);
+  if (even >= kEven) return;
+  const int ranks = plan.shares.ranks();
+  plan.notes.push_back(fmt::format(
+      "{} ranks compute {} of {} shards: on the mean they wait {:.0f} % of each step for the "
+      "largest share. A new run with --shards {} would not wait.",
+      ranks, plan.shares.text(), plan.shards, 100 * (1 - even), (plan.shards / ranks + 1) * ranks));
+}
+
 /// Notes a default length that repeats few samples very often.
 void note_many_epochs(const ScheduleOptions& o, RunPlan& plan) {
   constexpr double kMany = 1000;
@@ -98,9 +110,10 @@ void note_many_epochs(const ScheduleOptions& o, RunPlan& plan) {
 
 }  // namespace
 
-bool shares_subtrees(int ranks, int shards) {
-  const int own = shards / ranks;
-  return ranks == 1 || (own & (own - 1)) == 0;
+void RunPlan::share(const Shares& others, int rank) {
+  shares = others;
+  own_shards = static_cast<int>(shares.of(rank).count);
+  first_shard = static_cast<int>(shares.of(rank).begin);
 }
 
 std::int64_t RunPlan::epoch_that_ends(std::int64_t done) const {
@@ -111,7 +124,7 @@ std::int64_t RunPlan::epoch_that_ends(std::int64_t done) const {
 
 RunShape shape_of(const StepOptions& options, int ranks) {
   const ScheduleOptions& o = options.schedule;
-  constexpr std::int64_t kLargest = std::int64_t{1} << 31, kMostShards = kLargest - 1;
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31, kMostShards = std::int64_t{1} << 20;
   const std::int64_t batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1),
                      shards = o.shards > 0 ? o.shards : std::int64_t{ranks} * o.accumulate;
   const bool given = o.global_batch > 0;
@@ -137,10 +150,6 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
   RunPlan plan;
   static_cast<RunShape&>(plan) = shape;
   const std::int64_t batch = plan.global_batch, shards = plan.shards;
-  if (shards % ranks != 0) {
-    fail_usage("{} ranks cannot share --shards {} evenly. Use a multiple of {}.", ranks, shards,
-               ranks);
-  }
   if (batch % shards != 0) {
     fail_usage(
         "a global batch of {} cannot be cut into {} equal shards. Use a multiple of {}, such as "
@@ -149,9 +158,10 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
   }
   plan.dataset_size = dataset_size;
   plan.start = start;
-  plan.own_shards = plan.shards / ranks;
-  plan.first_shard = plan.own_shards * rank;
+  plan.share(options.ranks.shares(plan.shards, ranks), rank);
   plan.shard_batch = batch / shards;
+  if (options.ranks.shares_of_ranks.empty() && !options.ranks.tunes_shares) note_idle_ranks(plan);
+  plan.sums_micro_batches = options.model.sync_bn && o.accumulate > 1;
   if (options.model.sync_bn && o.accumulate == 1) plan.shards_at_once = plan.own_shards;
 
   require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);

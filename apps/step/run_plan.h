@@ -7,13 +7,10 @@
 #include <vector>
 
 #include "apps/step/step_options.h"
+#include "collectives/shares.h"
 #include "net/checkpoint.h"
 
 namespace lockstep {
-
-/// Whether each of `ranks` that share `shards` evenly has a whole subtree of the canonical order
-/// (collectives/schedule.h).
-bool shares_subtrees(int ranks, int shards);
 
 /// The numbers that a run keeps when it resumes from a checkpoint.
 struct RunShape {
@@ -29,8 +26,12 @@ RunShape shape_of(const StepOptions& options, int ranks);
 /// Every number that training reads.
 struct RunPlan : RunShape {
   std::int64_t shard_batch = 0;  ///< shard_batch * shards == global_batch
+  Shares shares;                 ///< of all ranks
   int own_shards = 0, first_shard = 0;
   int shards_at_once = 1;  ///< own shards that are under way side by side; divides own_shards
+  /// --sync-bn adds the statistics of one shard of each rank, an accumulated micro-batch, instead
+  /// of those of all shards.
+  bool sums_micro_batches = false;
   std::int64_t steps = 0;  ///< of the whole run
   Position start;          ///< of this part of the run
   std::int64_t dataset_size = 0;
@@ -38,13 +39,16 @@ struct RunPlan : RunShape {
   double rate_factor = 1;          ///< the linear scaling rule's
   std::vector<std::string> notes;  ///< results that users may not expect, one line each
 
-  int ranks() const { return shards / own_shards; }
-  /// Shards are added in the canonical order, if the reducer adds ranks in it.
-  bool canonical() const { return shares_subtrees(ranks(), shards); }
-  double epoch_at(std::int64_t step) const {
-    return static_cast<double>(start.samples + (step - start.step) * global_batch) /
-           static_cast<double>(dataset_size);
+  Range own() const { return {first_shard, own_shards}; }
+  /// The samples that all steps before step number `step` (0 is the first) read.
+  std::int64_t position_of(std::int64_t step) const {
+    return start.samples + (step - start.step) * global_batch;
   }
+  double epoch_at(std::int64_t step) const {
+    return static_cast<double>(position_of(step)) / static_cast<double>(dataset_size);
+  }
+  /// This rank, number `rank`, has its part of `others` from now on.
+  void share(const Shares& others, int rank);
   /// The epoch, counted from 1, that ends with step `done`: its last sample is read, or the run
   /// ends. 0: none does.
   std::int64_t epoch_that_ends(std::int64_t done) const;

@@ -71,8 +71,8 @@ struct ScheduleOptions {
     rows.optional_number("--shards", shards, Bounds::at_least(1),
                          "Shards of the global batch, summed in one fixed order [ranks]\n"
                          "The same number of shards gives bitwise identical weights on any number "
-                         "of ranks.")
-        .example("4");
+                         "of ranks up to it. 24 and 60 suit most numbers.")
+        .example("24");
     rows.number("--accumulate", accumulate, Bounds::at_least(1, 1 << 20),
                 "Gradient accumulation: micro-batches per rank and step\n"
                 "Each has --batch samples. The number of shards grows by the same factor.")
@@ -146,6 +146,9 @@ struct ScheduleOptions {
 /// MiB of a bucket on CPU cores if neither --bucket-mb nor a link between hosts sets them.
 inline constexpr double kDefaultBucketMb = 1;
 
+/// The numbers of a list such as "3,3,2", or none for "equal" and "auto". Throws the usage Error.
+std::vector<int> parse_shares(const std::string& text);
+
 /// The all-reduce, and the time that ranks wait for each other.
 struct RankOptions {
   std::string reducer = "auto";
@@ -156,6 +159,11 @@ struct RankOptions {
   /// Thread blocks of NCCL's all-reduce; 0: 8, between hosts NCCL's choice, and 4 with
   /// --deterministic. LOCKSTEP_NCCL_MAX_CTAS, for debugging, is the same on all ranks.
   int nccl_max_ctas = 0;
+  std::vector<int> shares_of_ranks;  ///< empty: as equal as possible
+  bool tunes_shares = false;         ///< by the speeds of the ranks
+
+  /// Of `shards` on `ranks`. Throws a usage Error if the option has other numbers of them.
+  Shares shares(int shards, int ranks) const;
 
   void declare(OptionRows& rows) {
     constexpr double kLargestBucket = 1 << 20;  // MiB: more than any model has
@@ -170,6 +178,22 @@ struct RankOptions {
                          "Between hosts, --reducer auto chooses the size at which bytes take ten "
                          "times as long as latencies.")
         .example("4");
+    rows.add(
+            "--shares", OptionRow::Type::text,
+            [this](const std::string& text) {
+              tunes_shares = text == "auto";
+              shares_of_ranks = parse_shares(text);
+            },
+            [this] {
+              return tunes_shares              ? std::string("auto")
+                     : shares_of_ranks.empty() ? std::string("equal")
+                                               : fmt::format("{}", fmt::join(shares_of_ranks, ","));
+            },
+            "equal|auto|LIST",
+            "Shards of each rank: as equal as possible, by their speeds, or such as 3,3,2,2,2\n"
+            "No bit of the weights depends on it. auto measures the ranks while they train, and "
+            "gives slow ones fewer shards. It needs more shards than ranks, such as --shards 24.")
+        .example("2,1,1 --shards 4");
     rows.type("--wire", wire,
               "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
               "Error feedback adds the rounding error to the next step's gradients. With --reducer "

@@ -98,15 +98,18 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
 }  // namespace
 
 ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
-                         std::int64_t count, const std::vector<Range>& buckets) {
+                         const RunPlan& plan, std::int64_t count,
+                         const std::vector<Range>& buckets) {
   return {.comm = comm.duplicate(),
           .device = device,
           .count = count,
           .buckets = buckets,
           .why = {},
+          .roots = Roots::of(plan.shares),
           .deterministic = options.device.deterministic,
           .link = {},
           .canonical = options.schedule.shards_given,
+          .shares_change = options.ranks.tunes_shares && comm.size() > 1,
           .timeout_seconds = options.ranks.timeout,
           .nccl_max_ctas = options.ranks.nccl_max_ctas,
           .wire = options.ranks.wire,
@@ -115,8 +118,9 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& op
 }
 
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
-                            const std::vector<Range>& buckets) {
-  ReducerSpec spec = reducer_spec(comm, device, options, buckets.back().end(), buckets);
+                            const RunPlan& plan, const std::vector<Range>& buckets) {
+  ReducerSpec spec = reducer_spec(comm, device, options, plan, buckets.back().end(), buckets);
+  if (plan.sums_micro_batches) spec.roots = Roots::one_each(comm.size());
   spec.nccl_max_ctas = 1;
   spec.one_by_one = true;
   spec.wire = Type::f32;
@@ -134,6 +138,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   const Layout& layout = parts.model->layout();
   const std::vector<Range> statistics = buckets_of_statistics(layout);
   const bool syncs = options.model.sync_bn && !statistics.empty();
+  agree(comm, [&] {
+    if (syncs && options.ranks.tunes_shares)
+      fail_usage("--shares auto does not work with --sync-bn. Pass --shares equal.");
+  });
   const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
   const std::optional<Link> link = link_between(hosts, syncs, world, device, options);
   parts.bucket_mb = choose_buckets(hosts, device, options, layout.count, link);
@@ -148,7 +156,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     recorder.phase("making the model");
     return reducer;
   };
-  ReducerSpec spec = reducer_spec(comm, device, options, layout.count, parts.buckets);
+  ReducerSpec spec = reducer_spec(comm, device, options, plan, layout.count, parts.buckets);
   if (hosts == 1 && spec.nccl_max_ctas == 0 && !spec.deterministic)
     spec.nccl_max_ctas = kCtasOnOneHost;
   parts.reducer = connect(std::move(spec));
@@ -162,8 +170,9 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   require_lanes(comm, device, options, plan);
   agree(comm, [&] { parts.model->make_slots(plan.shards_at_once); });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
-      device, connect(statistics_spec(comm, device, options, statistics)), statistics, comm.size(),
-      plan.shards_at_once, &recorder);
+      device, connect(statistics_spec(comm, device, options, plan, statistics)), statistics,
+      plan.sums_micro_batches ? Range{comm.rank(), 1} : plan.own(),
+      plan.sums_micro_batches ? comm.size() : plan.shards, &recorder);
   return parts;
 }
 

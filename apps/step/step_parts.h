@@ -33,13 +33,14 @@ struct StepParts {
 
 /// Collective. The spec of the reducer for `count` gradients in these buckets.
 ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
-                         std::int64_t count, const std::vector<Range>& buckets);
+                         const RunPlan& plan, std::int64_t count,
+                         const std::vector<Range>& buckets);
 
 /// Collective. The spec of the reducer for statistics, in these buckets_of_statistics(). Statistics
 /// are few numbers: NCCL sums them with a single thread block, and leaves the others to the layers.
 /// They travel in fp32 whatever --wire is.
 ReducerSpec statistics_spec(const Comm& comm, Device& device, const StepOptions& options,
-                            const std::vector<Range>& buckets);
+                            const RunPlan& plan, const std::vector<Range>& buckets);
 
 /// Collective: all ranks pass the same arguments. Throws AgreedError if parts do not fit each
 /// other, or memory is short.

@@ -65,17 +65,19 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
 };
 
 SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
-                             std::vector<Range> buckets, int ranks, int shards,
-                             RankRecorder* recorder)
+                             std::vector<Range> buckets, Range own, int all, RankRecorder* recorder)
     : device_(device),
       reducer_(std::move(reducer)),
       buckets_(std::move(buckets)),
       summed_(device.event()),
-      ranks_(ranks),
+      shards_(all),
+      alone_(own.count == all),
+      fold_(reducer_->traits().canonical ? Fold::of(single_shards(own), all)
+                                         : Fold::of_shards(static_cast<int>(own.count))),
       recorder_(recorder) {
-  expect(shards == 1 || device.traits().memory_is_host, "queues are for memory of the host");
-  for (int shard = 0; shards > 1 && shard < shards; ++shard)
-    queues_.push_back(std::make_unique<Queue>(device, ranks * shards, recorder));
+  expect(own.count == 1 || device.traits().memory_is_host, "queues are for memory of the host");
+  for (int shard = 0; own.count > 1 && shard < own.count; ++shard)
+    queues_.push_back(std::make_unique<Queue>(device, all, recorder));
 }
 
 SyncBatchNorm::~SyncBatchNorm() = default;
@@ -94,15 +96,26 @@ AcrossShards* SyncBatchNorm::across(int slot) {
 }
 
 void SyncBatchNorm::sum(Stream& stream, float* values, std::int64_t count) {
-  if (ranks_ == 1) return;
+  if (alone_) return;
   const double began = now_seconds();
+  const int bucket = bucket_of(count);
+  const std::size_t bytes = count * sizeof(float);
+  float* const at = reducer_->gradients() + buckets_[bucket].begin;
+  device_.copy(stream, at, values, bytes);
+  reduce(stream, bucket);
+  device_.copy(stream, values, at, bytes);
+  seconds_ += now_seconds() - began;
+}
+
+int SyncBatchNorm::bucket_of(std::int64_t count) const {
   const auto found = std::find_if(buckets_.begin(), buckets_.end(),
                                   [&](const Range& range) { return range.count == count; });
   expect(found != buckets_.end(), "a layer sums another length than a statistic's");
-  const auto bucket = static_cast<int>(found - buckets_.begin());
-  const std::size_t bytes = count * sizeof(float);
-  float* const at = reducer_->gradients() + found->begin;
-  device_.copy(stream, at, values, bytes);
+  return static_cast<int>(found - buckets_.begin());
+}
+
+/// Over the ranks: the rows of the bucket, which work in `stream` writes before and reads after it.
+void SyncBatchNorm::reduce(Stream& stream, int bucket) {
   reducer_->written(bucket, stream);
   reducer_->start(bucket);
   if (!reducer_->traits().in_stream) {
@@ -112,8 +125,6 @@ void SyncBatchNorm::sum(Stream& stream, float* values, std::int64_t count) {
   }
   summed_->record(reducer_->stream());
   summed_->wait(stream);
-  device_.copy(stream, values, at, bytes);
-  seconds_ += now_seconds() - began;
 }
 
 void SyncBatchNorm::run() {
@@ -130,10 +141,18 @@ void SyncBatchNorm::run() {
     more = !parts.empty();
     if (!more) break;
     expect(parts.size() == queues_.size(), "shards do not ask for the same sums");
-    sum_canonically(parts, count);
-    sum(queues_.front()->does(), parts.front(), count);
-    for (std::size_t shard = 1; shard < parts.size(); ++shard)
-      std::copy_n(parts.front(), count, parts[shard]);
+    if (alone_) {
+      sum_rows(fold_, parts, parts, count);
+      continue;
+    }
+    const double began = now_seconds();
+    const int bucket = bucket_of(count);
+    std::vector<float*> rows = rows_of(*reducer_);
+    for (float*& row : rows) row += buckets_[bucket].begin;
+    sum_rows(fold_, parts, rows, count);
+    reduce(queues_.front()->does(), bucket);
+    for (float* part : parts) std::copy_n(rows.back(), count, part);
+    seconds_ += now_seconds() - began;
   }
 }
 

@@ -8,8 +8,7 @@
 //   shard 0   work, sum, work, sum, ...
 //   shard 1   work, sum, work, sum, ...     done: work 0, work 1, the sum, work 0, work 1, the sum
 //
-// The shards of a rank are added in the canonical order (collectives/schedule.h). So are ranks if
-// the reducer does that.
+// The shards of a rank are added up to its roots (collectives/shares.h), and these by the reducer.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +28,11 @@ std::vector<Range> buckets_of_statistics(const Layout& layout);
 
 class SyncBatchNorm : public RankSum, public ShardSlots, private AcrossShards {
  public:
-  /// Each of `ranks` has `shards`; several need memory of the host. `reducer` was made for
-  /// `buckets`. `recorder` learns when this rank waits for others; null: no watchdog needs to know.
+  /// This rank has the shards `own` of `all`; several need memory of the host. `reducer` was made
+  /// for `buckets`. `recorder` learns when this rank waits for others; null: no watchdog needs to
+  /// know.
   SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> buckets,
-                int ranks, int shards, RankRecorder* recorder = nullptr);
+                Range own, int all, RankRecorder* recorder = nullptr);
   ~SyncBatchNorm() override;
 
   int count() const override;
@@ -49,15 +49,19 @@ class SyncBatchNorm : public RankSum, public ShardSlots, private AcrossShards {
   class Queue;
 
   Stream* queue(int slot) override;
-  int shards() const override { return ranks_; }  ///< with one shard on each rank
-  /// Over the ranks: one shard of each, or the sum of several.
+  int shards() const override { return shards_; }
+  /// Over the ranks, if this one has one shard.
   void sum(Stream& stream, float* values, std::int64_t count) override;
+  int bucket_of(std::int64_t count) const;
+  void reduce(Stream& stream, int bucket);
 
   Device& device_;
   std::unique_ptr<Reducer> reducer_;
   std::vector<Range> buckets_;
   std::unique_ptr<Event> summed_;
-  int ranks_;
+  int shards_;  ///< of all ranks
+  bool alone_;  ///< this rank has all of them
+  Fold fold_;   ///< of the own shards
   RankRecorder* recorder_;
   double seconds_ = 0;
   std::vector<std::unique_ptr<Queue>> queues_;  ///< by slot; empty if there is only one

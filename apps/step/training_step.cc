@@ -42,7 +42,7 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   const bool fails = loader.failure(std::max<std::int64_t>(needed, 1)) != nullptr;
   input.stop = votes.stop || fails ? 1.0f : 0.0f;
   input.save = votes.save ? 1.0f : 0.0f;
-  input.first_position = plan_.start.samples + (step - plan_.start.step) * plan_.global_batch;
+  input.first_position = plan_.position_of(step);
   device_.copy(*stream_, now(), &input, sizeof input);
   StepAnswer* const answer = slot.answer();
   answer->penalty = 0;
@@ -234,7 +234,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
   penalty_ = block_.reserve((1 + penalty_parts(layout())) * sizeof(double));
   block_.allocate(device);
   sync_ = std::make_unique<GradientSync>(
-      parts, device, layout(), plan.own_shards, options.loss_scaling().dynamic, *stream_,
+      parts, device, layout(), plan, options.loss_scaling().dynamic, *stream_,
       [this](int bucket, Range) { update(bucket); }, recorder, communication);
   stream_->synchronize();
 }
@@ -243,6 +243,12 @@ TrainingStep::~TrainingStep() {
   graph_.reset();  // before NCCL, which a graph refers to
   update_->synchronize();
   sync_.reset();  // blocks until all other work is done; the memory goes after that
+}
+
+void TrainingStep::share() {
+  expect(slots_.under_way() == 0 && !graph_ && !sync_bn(), "the shares of a step cannot change");
+  batches_.clear();
+  sync_->share(plan_);
 }
 
 double TrainingStep::loss_now() {

@@ -68,6 +68,10 @@ class TrainingStep {
   /// enqueue(), then collect() until all are collected. Returns the totals of this step.
   StepTotals run(Loader& loader, std::int64_t step, float rate, Votes votes);
 
+  /// Collective, when all steps are collected: the plan has other shares, and the loader of the
+  /// next step is another. Needs --shares auto.
+  void share();
+
   /// Local, when all steps are collected: the mean loss of the last batch under the present
   /// weights. Changes nothing that training reads.
   double loss_now();

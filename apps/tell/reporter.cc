@@ -244,6 +244,25 @@ void Reporter::reached_target(std::int64_t step) {
                    run_.options.reports.target, step, time_of_run()));
 }
 
+void Reporter::shares(std::int64_t step, const Shares& shares) {
+  if (!console_) return;
+  Metrics metrics;
+  for (int rank = 0; rank < shares.ranks(); ++rank) {
+    const auto count = static_cast<double>(shares.of(rank).count);
+    metrics.push_back({fmt::format("rank_{}", rank), count});
+  }
+  log("shares", step, metrics);
+}
+
+void Reporter::shares_changed(std::int64_t step, const ShareTuner::Change& change) {
+  const auto [fastest, slowest] = std::ranges::minmax(change.seconds);
+  line(fmt::format(
+      "{:<12} {} on the ranks after step {}, which saves {:.0f} % of a step: a shard "
+      "takes {:.1f} to {:.1f} ms",
+      "shares", change.shares.text(), step, 100 * change.gain, 1e3 * fastest, 1e3 * slowest));
+  shares(step, change.shares);
+}
+
 void Reporter::left_out(const std::string& fact) {
   line(fmt::format("{:<12} {}. It is left out.", "note", fact));
 }

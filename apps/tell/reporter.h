@@ -12,6 +12,7 @@
 #include "apps/record/run_files.h"
 #include "apps/record/run_place.h"
 #include "apps/step/run_plan.h"
+#include "apps/step/share_tuner.h"
 #include "apps/tell/metrics.h"
 #include "net/parameters.h"
 #include "src/report/report.h"
@@ -58,7 +59,9 @@ class Reporter {
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
   /// Line, JSON, scalars, and the classes for evaluation.json.
   void evaluation(const Evaluated& evaluated);
-  void reached_target(std::int64_t step);   ///< line
+  void reached_target(std::int64_t step);                                    ///< line
+  void shares(std::int64_t step, const Shares& shares);                      ///< JSON, scalars
+  void shares_changed(std::int64_t step, const ShareTuner::Change& change);  ///< and a line
   void left_out(const std::string& fact);   ///< line: a damaged image
   void ended(const RunProgress& progress);  ///< lines: why training ended before its last step
   /// The end of an epoch: line and JSON.

@@ -113,13 +113,10 @@ std::string order_text(const RunParts& f, bool alike) {
            "names canonical reducers)";
   }
   if (!alike) {
-    return fmt::format(
-        "{}, of ranks that compute differently: the last bits of weights depend on the rank of "
-        "each "
-        "shard",
-        order_text(f.plan));
+    return "canonical, of ranks that compute differently: the last bits of weights depend on the "
+           "rank of each shard";
   }
-  return order_text(f.plan, f.step.sync_bn() && f.step.shards_at_once() < f.plan.own_shards);
+  return order_text(f.plan);
 }
 
 void print_placement(const RunParts& f, const RunFacts& facts, Reporter& reporter) {
@@ -209,6 +206,15 @@ void add_internals(const RunParts& f, const RunFacts& facts, const Loader& loade
   lines.add("memory", memory_text(facts));
 }
 
+std::string shares_text(const Shares& shares) {
+  if (shares.equal()) return fmt::format("{} on each rank", shares.largest());
+  std::size_t roots = 0;
+  for (const std::vector<Range>& own : Roots::of(shares).of_rank)
+    roots = std::max(roots, own.size());
+  return fmt::format("{} on the ranks (balance {:.2f}, at most {} to add)", shares.text(),
+                     balance(shares), counted(static_cast<std::int64_t>(roots), "root"));
+}
+
 void add_network(const RunParts& f, Lines& lines) {
   const RunPlan& plan = f.plan;
   const Options& options = f.options;
@@ -219,9 +225,9 @@ void add_network(const RunParts& f, Lines& lines) {
                         name_of(model.type())));
   const double steps_per_epoch =
       static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
-  lines.add("batch", fmt::format("{} = {} of {}, {} on each rank; {:.1f} steps per epoch",
-                                 plan.global_batch, counted(plan.shards, "shard"), plan.shard_batch,
-                                 plan.own_shards, steps_per_epoch));
+  lines.add("batch", fmt::format("{} = {} of {}, {}; {:.1f} steps per epoch", plan.global_batch,
+                                 counted(plan.shards, "shard"), plan.shard_batch,
+                                 shares_text(plan.shares), steps_per_epoch));
   if (f.step.sync_bn())
     lines.add("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
   lines.add("optimizer", optimizer_text(f));
@@ -263,28 +269,13 @@ void add_idle_options(const RunParts& f, Lines& lines) {
 
 }  // namespace
 
-std::vector<int> ranks_of_same_bits(int shards) {
-  std::vector<int> ranks;
-  const auto add = [&](std::int64_t count) {
-    if (shares_subtrees(static_cast<int>(count), shards)) ranks.push_back(static_cast<int>(count));
-  };
-  for (std::int64_t count = 1; count * count <= shards; ++count) {
-    if (shards % count != 0) continue;
-    add(count);
-    if (count * count != shards) add(shards / count);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
-}
-
-std::string order_text(const RunPlan& plan, bool of_accumulated) {
-  const std::vector<int> ranks =
-      of_accumulated ? std::vector<int>{plan.ranks()} : ranks_of_same_bits(plan.shards);
-  const bool other = !of_accumulated && !plan.canonical();
-  return fmt::format("{}: --shards {} gives bitwise identical weights on {} rank{} of {}{}",
-                     order_text(plan), plan.shards, fmt::join(ranks, ", "),
-                     ranks.back() == 1 ? "" : "s", counted(plan.threads, "thread"),
-                     other ? ", but not on these" : "");
+std::string order_text(const RunPlan& plan) {
+  const std::string ranks = plan.sums_micro_batches ? counted(plan.shares.ranks(), "rank")
+                            : plan.shards == 1
+                                ? "1 rank"
+                                : fmt::format("any number of ranks from 1 to {}", plan.shards);
+  return fmt::format("canonical: --shards {} gives bitwise identical weights on {}, of {}",
+                     plan.shards, ranks, counted(plan.threads, "thread"));
 }
 
 void print_summary(const RunParts& f, const RunFacts& facts, const Loader& loader,

@@ -40,9 +40,10 @@ struct Candidate {
 };
 
 /// The two algorithms in canonical order with the least cost() for the buckets of `spec`, the
-/// cheapest first, and direct.
+/// cheapest first, and direct. Only direct adds several roots of a rank.
 std::vector<Candidate> candidates(const ReducerSpec& spec) {
   std::vector<Candidate> found;
+  if (spec.shares_change || !roots_of(spec).by_rank()) return {{"direct", make_direct_reducer}};
   auto algorithms = algorithms_by_cost(spec.comm.size(), spec.buckets, *spec.link);
   algorithms.resize(2);
   for (const AlgorithmEntry* entry : algorithms) {
@@ -92,12 +93,15 @@ std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Co
   if (spec.comm.max(node.size()) > 1) {
     ReducerSpec within = spec;
     within.why += "hosts have several ranks each, with " + link + " between them";
-    auto reducer = make_hierarchical_on(within, node);
-    if (reducer->traits().canonical) return reducer;
+    return make_hierarchical_on(within, node);
+  }
+  std::vector<Candidate> measured = candidates(spec);
+  if (measured.size() == 1) {
+    spec.why += "it adds any shares of the ranks in canonical order";
+    return measured.front().make(spec);
   }
   spec.why +=
       "it is the fastest in canonical order for these buckets at " + link + " between hosts";
-  std::vector<Candidate> measured = candidates(spec);
   if (const std::vector<Range> buckets = compared_buckets(spec); !buckets.empty()) {
     for (Candidate& each : measured) each.seconds = measured_seconds(each, spec, buckets);
     std::ranges::stable_sort(measured, {}, &Candidate::seconds);

@@ -1,7 +1,7 @@
 // The reducer direct: an all-reduce in two rounds of messages, in fp32 or in 16 bits.
 //
-//   scatter  every rank owns a part of the bucket, and gets the other ranks' values of it
-//   sum      the owner sums its part in fp32 and in the canonical order (schedule.h)
+//   scatter  every rank owns a part of the bucket, and gets the other ranks' rows of it
+//   sum      the owner sums its part in fp32 and in the canonical order (shares.h)
 //   gather   the owner sends its sum to all
 //
 // Both rounds send numbers that are rounded to the nearest number of the wire's type. The owner
@@ -10,8 +10,8 @@
 // step. For parts of other ranks this is the error of the scatter, for its own part that of the
 // gather. Stochastic rounding is not needed, because the feedback leaves no bias.
 //
-// Cost: two latencies, and each rank sends 2 (P-1)/P of the bucket in 2 (P-1) messages (cut into
-// chunks, exchange.h). For few ranks.
+// Cost: two latencies, and a rank with R rows sends (R+1) (P-1)/P of the bucket in 2 (P-1) messages
+// (cut into chunks, exchange.h). For few ranks.
 //
 // Source: H. Tang et al., "DoubleSqueeze: parallel stochastic gradient descent with double-pass
 // error-compensated compression", 2019.
@@ -28,39 +28,50 @@
 namespace lockstep {
 namespace {
 
-constexpr std::int64_t kBlock = 512;  ///< floats of each rank that are summed at a time
+constexpr std::int64_t kBlock = 512;  ///< floats of each row that are summed at a time
 
 class DirectAllReduce : public Exchange {
  public:
-  DirectAllReduce(const Comm& comm, std::int64_t count, std::int64_t exact, Type wire,
-                  bool overflows, float* residual, std::size_t chunk, int tag)
+  DirectAllReduce(const Comm& comm, const Roots& roots, std::int64_t count, std::int64_t exact,
+                  Type wire, bool overflows, float* residual, std::size_t chunk, int tag)
       : comm_(comm),
+        order_(roots.rows()),
+        fold_(roots.fold()),
         exact_(exact),
         wire_(wire),
         overflows_(overflows),
         residual_(residual),
         chunk_(chunk),
         tag_(tag) {
-    std::size_t end = 0;
-    for (int rank = 0; rank < comm.size(); ++rank) {
+    for (int rank = 0; rank < comm.size(); ++rank)
       parts_.push_back(part_of({exact, count - exact}, rank, comm.size(), kLineFloats));
-      out_at_.push_back(end);
-      end += round_up(message_bytes(part(rank).count), std::size_t{64});
+    if (comm.size() == 1) return;
+    std::size_t out = 0, in = 0;
+    for (const std::vector<Range>& rows : roots.of_rank) rows_of_.push_back(rows.size());
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      out_at_.push_back(out);
+      out += round_up(rows_of_[comm.rank()] * row_bytes(part(rank).count), std::size_t{64});
     }
-    in_each_ = round_up(message_bytes(part(comm.rank()).count), std::size_t{64});
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    if (ranks == 1) return;
-    out_.resize(end);
-    in_.resize(in_each_ * ranks);
-    const std::int64_t row = std::max(kBlock, exact);
-    block_.resize(static_cast<std::size_t>(row) * ranks);
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      rows_.push_back(block_.data() + rank * static_cast<std::size_t>(row));
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      in_at_.push_back(in);
+      in += round_up(rows_of_[rank] * row_bytes(part(comm.rank()).count), std::size_t{64});
+    }
+    out_.resize(out);
+    in_.resize(in);
+    const auto length = static_cast<std::size_t>(std::max(kBlock, exact));
+    block_.resize(length * order_.size());
+    for (std::size_t row = 0; row < order_.size(); ++row)
+      blocks_.push_back(block_.data() + row * length);
   }
 
-  void start(float* bucket) override {
-    bucket_ = bucket;
-    if (comm_.size() == 1) return;
+  using Exchange::start;
+  void start(std::span<float* const> rows, float* sum) override {
+    rows_.assign(rows.begin(), rows.end());
+    sum_ = sum;
+    if (comm_.size() == 1) {
+      expect(rows.size() == 1 && rows.front() == sum, "one rank has more than one root");
+      return;
+    }
     state_ = State::scatter;
     send_scatter();
   }
@@ -96,12 +107,16 @@ class DirectAllReduce : public Exchange {
  private:
   enum class State { scatter, gather, done };
 
-  /// The exact elements are at the beginning.
-  std::size_t message_bytes(std::int64_t elements) const {
+  /// Bytes of a row in a message. The exact elements are at its beginning.
+  std::size_t row_bytes(std::int64_t elements) const {
     return exact_ * sizeof(float) + static_cast<std::size_t>(elements) * size_of(wire_);
   }
-  char* outgoing(int rank) { return out_.data() + out_at_[rank]; }
-  char* incoming(int rank) { return in_.data() + in_each_ * static_cast<std::size_t>(rank); }
+  char* outgoing(int rank, std::size_t row = 0) {
+    return out_.data() + out_at_[rank] + row * row_bytes(part(rank).count);
+  }
+  char* incoming(int rank, std::size_t row = 0) {
+    return in_.data() + in_at_[rank] + row * row_bytes(part(comm_.rank()).count);
+  }
   Range part(int rank) const { return parts_[rank]; }
   float* residual(std::int64_t element) {
     return residual_ == nullptr ? nullptr : residual_ + element;
@@ -122,66 +137,70 @@ class DirectAllReduce : public Exchange {
   /// first, so that not all send to the same rank.
   void send_scatter() {
     const int ranks = comm_.size(), own = comm_.rank();
-    const std::size_t head = message_bytes(0);
+    const std::size_t head = row_bytes(0);
     pending_.clear();
     for (int i = 1; i < ranks; ++i) {
       const int peer = (own + ranks - i) % ranks;
-      post(false, peer, incoming(peer), message_bytes(part(own).count));
+      post(false, peer, incoming(peer), rows_of_[peer] * row_bytes(part(own).count));
     }
     for (int i = 1; i < ranks; ++i) {
       const int peer = (own + i) % ranks;
       const Range range = part(peer);
-      std::memcpy(outgoing(peer), bucket_, head);
-      dispatch(wire_, [&]<class T>(T*) {
-        round_with_feedback(bucket_ + range.begin, residual(range.begin),
-                            reinterpret_cast<T*>(outgoing(peer) + head), range.count, overflows_);
-      });
-      post(true, peer, outgoing(peer), message_bytes(range.count));
+      for (std::size_t row = 0; row < rows_.size(); ++row) {
+        char* const to = outgoing(peer, row);
+        std::memcpy(to, rows_[row], head);
+        dispatch(wire_, [&]<class T>(T*) {
+          round_with_feedback(rows_[row] + range.begin, residual(range.begin),
+                              reinterpret_cast<T*>(to + head), range.count, overflows_);
+        });
+      }
+      post(true, peer, outgoing(peer), rows_.size() * row_bytes(range.count));
     }
   }
 
   void sum_exact() {
-    const std::size_t head = message_bytes(0);
-    for (int rank = 0; rank < comm_.size(); ++rank) {
-      const void* const from = rank == comm_.rank() ? static_cast<void*>(bucket_) : incoming(rank);
-      std::memcpy(rows_[rank], from, head);
+    const std::size_t head = row_bytes(0);
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const auto [rank, row, shards] = order_[i];
+      const void* const from =
+          rank == comm_.rank() ? static_cast<void*>(rows_[row]) : incoming(rank, row);
+      std::memcpy(blocks_[i], from, head);
     }
-    sum_canonically(rows_, exact_);
-    std::memcpy(bucket_, rows_.front(), head);
+    sum_rows(fold_, blocks_, {&sum_, 1}, exact_);
   }
 
   /// Adds the residual of this rank's own part, which it does not send, to its values.
   void sum_own() {
     const Range own = part(comm_.rank());
-    const std::size_t head = message_bytes(0);
+    const std::size_t head = row_bytes(0);
     dispatch(wire_, [&]<class T>(T*) {
       T* const sums = reinterpret_cast<T*>(incoming(comm_.rank()) + head);
       for (std::int64_t begin = 0; begin < own.count; begin += kBlock) {
         const std::int64_t count = std::min(kBlock, own.count - begin);
-        float* const values = bucket_ + own.begin + begin;
         float* const own_residual = residual(own.begin + begin);
-        for (int rank = 0; rank < comm_.size(); ++rank) {
-          float* const row = rows_[rank];
+        for (std::size_t i = 0; i < order_.size(); ++i) {
+          const auto [rank, row, shards] = order_[i];
+          float* const block = blocks_[i];
           if (rank != comm_.rank()) {
-            widen(reinterpret_cast<const T*>(incoming(rank) + head) + begin, row, count);
+            widen(reinterpret_cast<const T*>(incoming(rank, row) + head) + begin, block, count);
             continue;
           }
-          widen(values, row, count);
+          widen(rows_[row] + own.begin + begin, block, count);
           if (own_residual == nullptr) continue;
-          add(row, own_residual, count);
+          add(block, own_residual, count);
           std::fill_n(own_residual, count, 0.0f);
         }
-        sum_canonically(rows_, count);
-        round_with_feedback(rows_.front(), own_residual, sums + begin, count, overflows_);
-        widen(sums + begin, values, count);
+        sum_rows(fold_, blocks_, {blocks_.data(), 1}, count);
+        round_with_feedback(blocks_.front(), own_residual, sums + begin, count, overflows_);
+        widen(sums + begin, sum_ + own.begin + begin, count);
       }
     });
   }
 
   void send_gather() {
     const int ranks = comm_.size(), own = comm_.rank();
-    const std::size_t head = message_bytes(0);
-    const auto bytes = [&](int owner) { return message_bytes(part(owner).count) - head; };
+    const std::size_t head = row_bytes(0);
+    const auto bytes = [&](int owner) { return row_bytes(part(owner).count) - head; };
     pending_.clear();
     for (int i = 1; i < ranks; ++i) {
       const int peer = (own + ranks - i) % ranks;
@@ -191,31 +210,33 @@ class DirectAllReduce : public Exchange {
   }
 
   void copy_gathered() {
-    const std::size_t head = message_bytes(0);
+    const std::size_t head = row_bytes(0);
     dispatch(wire_, [&]<class T>(T*) {
       for (int rank = 0; rank < comm_.size(); ++rank) {
         if (rank == comm_.rank()) continue;
         const Range range = part(rank);
-        widen(reinterpret_cast<const T*>(outgoing(rank) + head), bucket_ + range.begin,
-              range.count);
+        widen(reinterpret_cast<const T*>(outgoing(rank) + head), sum_ + range.begin, range.count);
       }
     });
   }
 
   Comm comm_;
+  std::vector<Roots::Row> order_;  ///< of all ranks
+  Fold fold_;                      ///< of order_
   std::int64_t exact_;
   Type wire_;
   bool overflows_;
   float* residual_;
   std::size_t chunk_;
   int tag_;
-  std::vector<Range> parts_;         ///< by owner
-  std::vector<std::size_t> out_at_;  ///< by rank: offset of its message in out_
-  std::size_t in_each_;              ///< bytes from one rank's message to the next in in_
-  std::vector<char> out_, in_;       ///< messages of the scatter; gather: in_ has this rank's sum
-  std::vector<float> block_;         ///< a block of each rank's values
-  std::vector<float*> rows_;         ///< by rank, in block_
-  float* bucket_ = nullptr;
+  std::vector<Range> parts_;                 ///< by owner
+  std::vector<std::size_t> rows_of_;         ///< by rank: how many
+  std::vector<std::size_t> out_at_, in_at_;  ///< by rank: offset of its message
+  std::vector<char> out_, in_;  ///< messages of the scatter; gather: in_ has this rank's sum
+  std::vector<float> block_;    ///< a block of each row
+  std::vector<float*> blocks_;  ///< by number in order_
+  std::vector<float*> rows_;    ///< of this rank
+  float* sum_ = nullptr;
   State state_ = State::done;
   std::vector<MPI_Request> pending_;
   std::vector<int> completed_;
@@ -224,19 +245,22 @@ class DirectAllReduce : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, std::int64_t count,
-                                                 std::int64_t exact, Type wire, bool overflows,
-                                                 float* residual, std::size_t chunk, int tag) {
-  return std::make_unique<DirectAllReduce>(comm, count, exact, wire, overflows, residual, chunk,
-                                           tag);
+std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, const Roots& roots,
+                                                 std::int64_t count, std::int64_t exact, Type wire,
+                                                 bool overflows, float* residual, std::size_t chunk,
+                                                 int tag) {
+  return std::make_unique<DirectAllReduce>(comm, roots, count, exact, wire, overflows, residual,
+                                           chunk, tag);
 }
 
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
   Memory residual = make_residual(spec, spec.comm.size());
-  Exchanges sums =
-      make_direct_all_reduces(spec, spec.comm, reinterpret_cast<float*>(residual.get()));
-  const bool canonical = residual == nullptr;
-  return make_exchange_reducer(spec, "direct", canonical, std::move(sums), std::move(residual));
+  const bool canonical = spec.wire == Type::f32 || spec.comm.size() == 1;
+  const Roots roots = canonical ? roots_of(spec) : Roots::one_each(spec.comm.size());
+  const auto make = [spec, at = reinterpret_cast<float*>(residual.get())](const Roots& rows) {
+    return make_direct_all_reduces(spec, spec.comm, rows, at);
+  };
+  return make_exchange_reducer(spec, "direct", canonical, roots, make, std::move(residual));
 }
 
 Memory make_residual(const ReducerSpec& spec, int senders) {
@@ -244,12 +268,14 @@ Memory make_residual(const ReducerSpec& spec, int senders) {
   return spec.device.allocate(spec.count * sizeof(float), Place::host);
 }
 
-Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, float* residual) {
+Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, const Roots& roots,
+                                  float* residual) {
   Exchanges sums;
   const std::size_t chunk = chunk_for(comm);
   for (const Range& bucket : spec.buckets) {
     const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
-    sums.push_back(make_direct_all_reduce(comm, bucket.count, exact, spec.wire, spec.overflows,
+    sums.push_back(make_direct_all_reduce(comm, roots, bucket.count, exact, spec.wire,
+                                          spec.overflows,
                                           residual == nullptr ? nullptr : residual + bucket.begin,
                                           chunk, static_cast<int>(sums.size())));
   }

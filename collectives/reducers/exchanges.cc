@@ -13,24 +13,41 @@ namespace {
 class ExchangeReducer : public HostReducer {
  public:
   ExchangeReducer(const ReducerSpec& spec, std::string_view name, bool canonical,
-                  Exchanges exchanges, Memory residual)
+                  const Roots& roots, MakeExchanges make, Memory residual)
       : HostReducer(spec),
         gradients_(spec.device.allocate(gradient_bytes(), Place::host)),
         residual_(std::move(residual)),
-        exchanges_(std::move(exchanges)) {
+        make_(std::move(make)) {
     const std::string wire = residual_ ? fmt::format("; messages in {}", name_of(spec.wire)) : "";
     traits_ = {.name = name,
                .description = fmt::format("{} ({}{})", name, describe_ranks(spec), wire),
-               .bytes = gradient_bytes() * (residual_ ? 2 : 1),
                .canonical = canonical,
                .calls_mpi = true,
                .residual = reinterpret_cast<float*>(residual_.get())};
-    for (const auto& each : exchanges_) traits_.bytes += each->bytes();
+    ExchangeReducer::share(roots);
   }
 
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
 
-  void start(int bucket) override { exchanges_[bucket]->start(gradients() + range(bucket).begin); }
+  void share(const Roots& roots) override {
+    exchanges_.clear();
+    exchanges_ = make_(roots);
+    earlier_.clear();
+    traits_.rows.clear();
+    for (std::size_t row = 1; row < roots.of_rank[spec_.comm.rank()].size(); ++row) {
+      earlier_.push_back(spec_.device.allocate(gradient_bytes(), Place::host));
+      traits_.rows.push_back(reinterpret_cast<float*>(earlier_.back().get()));
+    }
+    traits_.rows.push_back(gradients());
+    traits_.bytes = gradient_bytes() * (traits_.rows.size() + (residual_ ? 1 : 0));
+    for (const auto& each : exchanges_) traits_.bytes += each->bytes();
+  }
+
+  void start(int bucket) override {
+    rows_.clear();
+    for (float* row : traits_.rows) rows_.push_back(row + range(bucket).begin);
+    exchanges_[bucket]->start(rows_, rows_.back());
+  }
 
   bool advance() override {
     bool busy = false;
@@ -48,7 +65,10 @@ class ExchangeReducer : public HostReducer {
  private:
   Backoff backoff_;
   Memory gradients_, residual_;
+  std::vector<Memory> earlier_;  ///< rows besides the gradients
+  MakeExchanges make_;
   Exchanges exchanges_;
+  std::vector<float*> rows_;  ///< of the bucket that starts
 };
 
 }  // namespace
@@ -58,16 +78,18 @@ std::size_t chunk_for(const Comm& comm) {
 }
 
 std::unique_ptr<Reducer> make_exchange_reducer(const ReducerSpec& spec, std::string_view name,
-                                               bool canonical, Exchanges exchanges,
-                                               Memory residual) {
-  return std::make_unique<ExchangeReducer>(spec, name, canonical, std::move(exchanges),
+                                               bool canonical, const Roots& roots,
+                                               MakeExchanges make, Memory residual) {
+  return std::make_unique<ExchangeReducer>(spec, name, canonical, roots, std::move(make),
                                            std::move(residual));
 }
 
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
                                                 const ReducerSpec& spec) {
-  return make_exchange_reducer(spec, entry.name, entry.canonical(spec.comm.size()),
-                               make_runs(spec, spec.comm, entry.algorithm));
+  const bool canonical = entry.canonical(spec.comm.size()) && roots_of(spec).by_rank();
+  return make_exchange_reducer(
+      spec, entry.name, canonical, Roots::one_each(spec.comm.size()),
+      [spec, &entry](const Roots&) { return make_runs(spec, spec.comm, entry.algorithm); });
 }
 
 Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorithm) {

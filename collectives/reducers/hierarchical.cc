@@ -1,13 +1,14 @@
 // The reducer for several ranks on each of several hosts. The ranks of a host sum in shared memory
-// (collectives/reducers/shared.cc). The first rank of each host sums these sums over the network by
-// an algorithm, and the others copy the result from its memory. The network carries as much as with
-// one rank per host.
+// (collectives/reducers/shared.cc), up to the roots of the host. The first rank of each host sums
+// these over the network: by an algorithm if each host has one root and their order is that of the
+// hosts, else by direct. The others copy the result from its memory. The network carries as much as
+// with one rank per host.
 //
 //   summing      the ranks of this host sum in shared memory
-//   exchanging   the first rank carries out the algorithm, the others wait for `whole`
+//   exchanging   the first rank exchanges the sums, the others wait for `whole`
 //   copying      the others copy, the first waits for `copied`
 #include <algorithm>
-#include <bit>
+#include <map>
 #include <optional>
 
 #include "collectives/comm/communicator.h"
@@ -27,10 +28,13 @@ class HierarchicalReducer : public HostReducer {
         leaders_(leaders_of(spec.comm, node)),
         nodes_(static_cast<int>(spec.comm.sum(node.rank() == 0))),
         algorithm_(*algorithms_by_cost(nodes_, spec.buckets, spec.link.value_or(Link())).front()),
+        canonical_(nodes_ == 1 || spec.wire == Type::f32),
+        roots_(canonical_ ? roots_of_hosts() : Roots::one_each(nodes_)),
         inner_(make_node_reducer({.comm = node,
                                   .device = spec.device,
                                   .count = spec.count,
                                   .buckets = spec.buckets,
+                                  .roots = canonical_ ? roots_of_ranks() : Roots(),
                                   .deterministic = spec.deterministic},
                                  spec.comm)),
         residual_(leaders_ ? make_residual(spec, nodes_) : Memory()),
@@ -43,24 +47,30 @@ class HierarchicalReducer : public HostReducer {
       bucket.whole = counters + 2 * i;
       bucket.copied = counters + 2 * i + 1;
     }
-    if (leaders_) {
-      exchanges_ = residual_ ? make_direct_all_reduces(spec, *leaders_, residual())
-                             : make_runs(spec, *leaders_, algorithm_.algorithm);
-    }
-    const std::string how = spec.wire == Type::f32
-                                ? std::string(algorithm_.name)
-                                : fmt::format("direct in {}", name_of(spec.wire));
+    make_exchanges();
+    const std::string how = !canonical_ ? fmt::format("direct in {}", name_of(spec.wire))
+                            : direct()  ? "direct"
+                                        : std::string(algorithm_.name);
     traits_ = {.name = "hierarchical",
                .description = fmt::format("hierarchical ({}; {} between {} hosts)",
                                           describe_ranks(spec), how, nodes_),
                .bytes = bytes(),
-               .canonical = nodes_ == 1 ||
-                            (spec.wire == Type::f32 && in_order() && algorithm_.canonical(nodes_)),
+               .canonical = canonical_,
+               .rows = inner_->traits().rows,
                .calls_mpi = nodes_ > 1,
                .residual = residual()};
   }
 
   float* gradients() override { return inner_->gradients(); }
+
+  void share(const Roots& roots) override {
+    spec_.roots = roots;
+    roots_ = roots_of_hosts();
+    inner_->share(roots_of_ranks());
+    make_exchanges();
+    traits_.rows = inner_->traits().rows;
+    traits_.bytes = bytes();
+  }
 
   void start(int number) override {
     Bucket& bucket = buckets_[number];
@@ -110,15 +120,35 @@ class HierarchicalReducer : public HostReducer {
     return total + (residual_ ? gradient_bytes() : 0);
   }
 
-  /// All nodes have the same power of two of consecutive ranks, so that their sums are subtrees of
-  /// the canonical order. Collective.
-  bool in_order() const {
-    const int size = node_.size();
-    const bool even = spec_.comm.min(size) == spec_.comm.max(size) &&
-                      std::has_single_bit(static_cast<unsigned>(size));
-    const std::int64_t first = node_.min(spec_.comm.rank());
-    const bool consecutive = spec_.comm.rank() == first + node_.rank() && first % size == 0;
-    return spec_.comm.min(even && consecutive) > 0;
+  bool direct() const { return !canonical_ || !roots_.by_rank(); }
+  void make_exchanges() {
+    if (!leaders_) return;
+    exchanges_.clear();
+    exchanges_ = direct() ? make_direct_all_reduces(spec_, *leaders_, roots_, residual())
+                          : make_runs(spec_, *leaders_, algorithm_.algorithm);
+  }
+
+  /// The roots of this host's ranks. Collective.
+  Roots roots_of_ranks() const {
+    const Roots all = lockstep::roots_of(spec_);
+    Roots here{all.shards, {}};
+    const std::uint64_t own = spec_.comm.rank();
+    for (const std::uint64_t rank : node_.all_gather(std::span(&own, 1)))
+      here.of_rank.push_back(all.of_rank[rank]);
+    return here;
+  }
+
+  /// The roots of each host, by the number of its first rank. Collective.
+  Roots roots_of_hosts() const {
+    const Roots all = lockstep::roots_of(spec_);
+    const std::uint64_t first = node_.min(spec_.comm.rank());
+    std::map<std::uint64_t, std::vector<Range>> rows;
+    const std::vector<std::uint64_t> hosts = spec_.comm.all_gather(std::span(&first, 1));
+    for (const Roots::Row& row : all.rows()) rows[hosts[row.rank]].push_back(row.shards);
+    Roots of_hosts{all.shards, {}};
+    for (const auto& [host, ranges] : rows)
+      of_hosts.of_rank.push_back(subtrees_of(ranges, all.shards));
+    return of_hosts;
   }
 
   void move_on(std::size_t i) {
@@ -126,7 +156,11 @@ class HierarchicalReducer : public HostReducer {
     const auto others = static_cast<std::uint32_t>(node_.size() - 1);
     if (bucket.state == State::summing && inner_->done(static_cast<int>(i))) {
       bucket.state = nodes_ == 1 ? State::done : State::exchanging;
-      if (leaders_ && nodes_ > 1) exchanges_[i]->start(gradients() + bucket.range.begin);
+      if (leaders_ && nodes_ > 1) {
+        rows_.clear();
+        for (float* row : inner_->sums()) rows_.push_back(row + bucket.range.begin);
+        exchanges_[i]->start(rows_, gradients() + bucket.range.begin);
+      }
     }
     if (bucket.state == State::exchanging && leaders_ && !exchanges_[i]->advance()) {
       bucket.whole->add(1);
@@ -146,12 +180,15 @@ class HierarchicalReducer : public HostReducer {
   std::optional<Comm> leaders_;  ///< the first rank of each node, on these ranks
   int nodes_;
   const AlgorithmEntry& algorithm_;
+  bool canonical_;  ///< no message is rounded
+  Roots roots_;     ///< of the hosts
   std::unique_ptr<NodeReducer> inner_;
   Memory residual_;  ///< of a rank that sends 16 bits, else null
   NodeMemory counters_;
   Backoff backoff_;
   std::vector<Bucket> buckets_;
-  Exchanges exchanges_;  ///< by bucket, on leaders
+  Exchanges exchanges_;       ///< by bucket, on leaders
+  std::vector<float*> rows_;  ///< of the bucket whose exchange starts
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ class MpiReducer : public HostReducer {
     traits_ = {.name = "mpi",
                .description = fmt::format("mpi ({})", describe_ranks(spec)),
                .bytes = gradient_bytes(),
-               .canonical = spec.comm.size() <= 2,
+               .canonical = spec.comm.size() <= 2 && roots_of(spec).by_rank(),
                .calls_mpi = true};
   }
 

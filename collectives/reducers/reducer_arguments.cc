@@ -19,6 +19,10 @@ void require_possible(const ReducerSpec& spec) {
     fail_usage("ReducerSpec::count is {}. Pass the number of gradients, from 0 to {}.", spec.count,
                kMostElements);
   }
+  if (!spec.roots.of_rank.empty() && std::ssize(spec.roots.of_rank) != spec.comm.size()) {
+    fail_usage("ReducerSpec::roots has {} ranks of {}. Pass the roots of each rank.",
+               spec.roots.of_rank.size(), spec.comm.size());
+  }
   const auto named = [&](std::size_t number) {
     const Range& bucket = spec.buckets[number];
     return fmt::format("bucket {} (begin {}, count {})", number, bucket.begin, bucket.count);
@@ -47,11 +51,16 @@ void require_same(std::string_view name, const ReducerSpec& spec) {
     const Range& bucket = spec.buckets[i];
     text += fmt::format("bucket {} = begin {}, count {}\n", i, bucket.begin, bucket.count);
   }
+  for (const Roots::Row& row : spec.roots.rows()) {
+    text += fmt::format("root {} of rank {} = shards {} to {} of {}\n", row.number, row.rank,
+                        row.shards.begin, row.shards.end() - 1, spec.roots.shards);
+  }
   text += fmt::format(
       "wire = {}\nexact = {}\noverflows = {}\ndeterministic = {}\ncanonical = {}\none_by_one = {}\n"
+      "shares_change = {}\n"
       "link = {}\nlargest_message = {}\n",
       name_of(spec.wire), spec.exact, spec.overflows, spec.deterministic, spec.canonical,
-      spec.one_by_one,
+      spec.one_by_one, spec.shares_change,
       spec.link ? fmt::format("{} s, {} B/s, {} B/s", spec.link->latency, spec.link->bandwidth,
                               spec.link->add_rate)
                 : "unknown",

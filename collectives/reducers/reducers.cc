@@ -21,16 +21,16 @@ std::vector<ReducerEntry> make_registry() {
       {"auto",
        "nccl on GPUs that no ranks share; else shared on one host, and between hosts hierarchical "
        "or the fastest of three; canonical order on CPU cores",
-       make_auto_reducer, /*on_device=*/false, /*rounds=*/true},
-      {"shared", "in memory that all ranks of one host map; canonical order", make_shared_reducer},
+       make_auto_reducer, /*on_device=*/false, /*rounds=*/true, /*any_shares=*/true},
+      {"shared", "in memory that all ranks of one host map; canonical order", make_shared_reducer,
+       /*on_device=*/false, /*rounds=*/false, /*any_shares=*/true},
       {"hierarchical",
-       "shared within each host, an algorithm between hosts; canonical order if all hosts have "
-       "the same 2^n ranks",
-       make_hierarchical_reducer, /*on_device=*/false, /*rounds=*/true},
+       "shared within each host, an algorithm or direct between hosts; canonical order in fp32",
+       make_hierarchical_reducer, /*on_device=*/false, /*rounds=*/true, /*any_shares=*/true},
       {"direct",
        "each rank adds one part of a bucket for all, in messages of --wire's type; canonical "
        "order in fp32",
-       make_direct_reducer, /*on_device=*/false, /*rounds=*/true},
+       make_direct_reducer, /*on_device=*/false, /*rounds=*/true, /*any_shares=*/true},
       {"mpi", "MPI_Iallreduce of the MPI library; order not known", make_mpi_reducer},
   };
 #ifdef LOCKSTEP_CUDA
@@ -78,7 +78,23 @@ std::unique_ptr<Reducer> make_on_device(const ReducerEntry& entry, ReducerSpec s
   return make_staged_reducer(spec, entry.make(spec));
 }
 
+void require_any_shares(const ReducerEntry& entry, const ReducerSpec& spec) {
+  if (!entry.any_shares) {
+    fail_usage(
+        "--shares auto does not work with the reducer {}. Pass --reducer auto, shared, direct or "
+        "hierarchical.",
+        entry.name);
+  }
+  if (spec.wire != Type::f32) {
+    fail_usage("--shares auto does not work with --wire {}. Pass --wire fp32.", name_of(spec.wire));
+  }
+  if (!spec.device.traits().memory_is_host)
+    fail_usage("--shares auto needs --device cpu. Pass it, or --shares equal.");
+}
+
 }  // namespace
+
+void Reducer::share(const Roots&) { expect(false, "this reducer cannot change its shares"); }
 
 std::span<const ReducerEntry> reducers() {
   static const std::vector<ReducerEntry> registry = make_registry();
@@ -95,6 +111,7 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
   agree(spec.comm, [&] {
     entry = &find_reducer(name);
     require_possible(spec);
+    if (spec.shares_change) require_any_shares(*entry, spec);
     if (spec.wire != Type::f32 && !entry->rounds) {
       fail_usage(
           "--wire {} does not work with the reducer {}. Pass --reducer auto, hierarchical or "
@@ -109,6 +126,15 @@ std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& 
       fail_usage("--reducer {} needs GPUs. Pass --device cuda or --reducer auto.", name);
   });
   return entry->make(spec);
+}
+
+std::vector<float*> rows_of(Reducer& reducer) {
+  const std::vector<float*>& rows = reducer.traits().rows;
+  return rows.empty() ? std::vector<float*>{reducer.gradients()} : rows;
+}
+
+Roots roots_of(const ReducerSpec& spec) {
+  return spec.roots.of_rank.empty() ? Roots::one_each(spec.comm.size()) : spec.roots;
 }
 
 std::string describe_ranks(const ReducerSpec& spec) {

@@ -1,6 +1,7 @@
 // The parts that reducers share. Each maker is collective and throws the same error on all ranks.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "collectives/algorithms/algorithms.h"
@@ -58,6 +59,11 @@ class NodeReducer : public HostReducer {
   using HostReducer::HostReducer;
   /// The gradients of rank `rank` of its communicator.
   virtual float* gradients_of(int rank) const = 0;
+  /// The sums that are left if the host's ranks have no whole tree; else gradients_of(0) alone.
+  const std::vector<float*>& sums() const { return sums_; }
+
+ protected:
+  std::vector<float*> sums_;  ///< set in the constructor
 };
 
 /// make_shared_reducer() for ranks that are on one host. Collective over `all`: each host makes one
@@ -66,24 +72,31 @@ std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Co
 
 /// Zeroed memory for ReducerTraits::residual; null if `senders` ranks of `spec` round nothing.
 Memory make_residual(const ReducerSpec& spec, int senders);
-/// The sum of direct for a bucket of `count` elements, in messages of type `wire`. Every rank gets
-/// the first `exact` elements in fp32 and sums them. `residual`: `count` floats that outlive it,
-/// zeros before the first step; null with fp32. `overflows`: see ReducerSpec. `chunk`, `tag`: see
-/// ScheduleRun.
-std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, std::int64_t count,
-                                                 std::int64_t exact, Type wire, bool overflows,
-                                                 float* residual, std::size_t chunk, int tag);
+/// The sum of direct for a bucket of `count` elements, in messages of type `wire`. `roots`: of the
+/// ranks of `comm`; in 16 bits one of each. Every rank gets the first `exact` elements in fp32 and
+/// sums them. `residual`: `count` floats that outlive it, zeros before the first step; null with
+/// fp32. `overflows`: see ReducerSpec. `chunk`, `tag`: see ScheduleRun.
+std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, const Roots& roots,
+                                                 std::int64_t count, std::int64_t exact, Type wire,
+                                                 bool overflows, float* residual, std::size_t chunk,
+                                                 int tag);
 /// Bytes of the chunks between the ranks of `comm`. Collective.
 std::size_t chunk_for(const Comm& comm);
 
 using Exchanges = std::vector<std::unique_ptr<Exchange>>;
-/// The exchanges between the ranks of `comm`, by bucket of `spec`.
-Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, float* residual);
+/// The exchanges between the ranks of `comm`, by bucket of `spec`. `roots`: of these ranks.
+Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, const Roots& roots,
+                                  float* residual);
 Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorithm);
-/// Sums by `exchanges`, one for each bucket. `residual`: of make_residual(), or null. Local.
+using MakeExchanges = std::function<Exchanges(const Roots&)>;
+/// Sums `roots` by the exchanges that `make` returns for them. `residual`: of make_residual(), or
+/// null.
 std::unique_ptr<Reducer> make_exchange_reducer(const ReducerSpec& spec, std::string_view name,
-                                               bool canonical, Exchanges exchanges,
-                                               Memory residual = {});
+                                               bool canonical, const Roots& roots,
+                                               MakeExchanges make, Memory residual = {});
+
+/// spec.roots, or one of each rank if there are none.
+Roots roots_of(const ReducerSpec& spec);
 
 /// Throws the usage error for a count or buckets that cannot be summed. Local.
 void require_possible(const ReducerSpec& spec);

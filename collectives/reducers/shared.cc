@@ -2,9 +2,10 @@
 // map, and no message is sent.
 //
 // A bucket has one part per rank. When all ranks have arrived, each rank claims its own part, then
-// parts that no rank has claimed. It sums a part over all ranks in canonical order and writes the
-// sum to all of them. The bucket is done when all parts are. A rank that computes again after its
-// arrival therefore delays no other rank. The last rank to arrive sums a short bucket alone.
+// parts that no rank has claimed. It sums a part of the rows of all ranks in canonical order and
+// writes the sum to all of them. The bucket is done when all parts are. A rank that computes again
+// after its arrival therefore delays no other rank. The last rank to arrive sums a short bucket
+// alone.
 //
 // Counters only grow, so that nothing must be reset: at step s the mark is s times the increments
 // per step.
@@ -31,7 +32,7 @@ struct alignas(64) Claim {
 struct Offsets {
   std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, then a Claim per part
   std::int64_t gradients = 0;         ///< of rank 0; the other ranks follow
-  std::int64_t gradients_each = 0;
+  std::int64_t row = 0;               ///< from one to the next
   std::int64_t total = 0;
 
   explicit Offsets(const ReducerSpec& spec) {
@@ -41,8 +42,8 @@ struct Offsets {
       total += (2 + ranks) * kLineFloats;
     }
     gradients = total = round_up(total, kPage);
-    gradients_each = round_up(spec.count, kPage);
-    total += ranks * gradients_each;
+    row = round_up(spec.count, kPage);
+    total += ranks * row;
   }
 };
 
@@ -50,23 +51,47 @@ class SharedReducer : public NodeReducer {
  public:
   SharedReducer(const ReducerSpec& spec, const Comm& all)
       : NodeReducer(spec),
+        all_(all),
         ranks_(spec.comm.size()),
         patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
         offsets_(spec),
         memory_(all, spec.comm, offsets_.total * sizeof(float), "the reducer shared") {
     auto* base = reinterpret_cast<float*>(memory_.data());
     for (int rank = 0; rank < ranks_; ++rank)
-      gradients_.push_back(base + offsets_.gradients + rank * offsets_.gradients_each);
+      gradients_.push_back(base + offsets_.gradients + rank * offsets_.row);
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
       auto* counters = reinterpret_cast<SharedCounter*>(base + offsets_.headers[i]);
       buckets_.push_back(
           {spec.buckets[i], counters, counters + 1, reinterpret_cast<Claim*>(counters + 2)});
     }
-    traits_ = {.name = "shared",
-               .description = fmt::format("shared ({}; window of {:.1f} MiB)", describe_ranks(spec),
-                                          static_cast<double>(memory_.bytes()) / (1 << 20)),
-               .bytes = memory_.bytes(),
-               .canonical = true};
+    traits_ = {.name = "shared", .canonical = true};
+    SharedReducer::share(roots_of(spec));
+    traits_.description = fmt::format("shared ({}; window of {:.1f} MiB)", describe_ranks(spec),
+                                      static_cast<double>(traits_.bytes) / (1 << 20));
+  }
+
+  void share(const Roots& roots) override {
+    const std::vector<Roots::Row> all = roots.rows();
+    std::int64_t earlier = std::ssize(all) - ranks_;  // rows besides the gradients
+    earlier_.reset();
+    if (all_.max(earlier) > 0) {
+      const std::size_t bytes =
+          std::max<std::int64_t>(earlier * offsets_.row, kPage) * sizeof(float);
+      earlier_ = std::make_unique<NodeMemory>(all_, spec_.comm, bytes, "the rows of shares");
+    }
+    traits_.bytes = memory_.bytes() + (earlier_ ? earlier_->bytes() : 0);
+    traits_.rows.clear();
+    rows_.clear();
+    for (const auto& [rank, number, shards] : all) {
+      const bool last = number + 1 == std::ssize(roots.of_rank[rank]);
+      rows_.push_back(last ? gradients_[rank]
+                           : reinterpret_cast<float*>(earlier_->data()) + --earlier * offsets_.row);
+      if (rank == spec_.comm.rank()) traits_.rows.push_back(rows_.back());
+    }
+    fold_ = roots.fold();
+    sums_.clear();
+    for (const int row : fold_.left) sums_.push_back(rows_[row]);
+    if (sums_.size() == 1) sums_ = {gradients_.front()};
   }
 
   float* gradients() override { return gradients_of(spec_.comm.rank()); }
@@ -130,18 +155,25 @@ class SharedReducer : public NodeReducer {
 
   void sum_part(const Bucket& bucket, int part) {
     const Range elements = part_of(bucket.range, part, ranks_, kLineFloats);
-    summed_.clear();
-    for (float* gradients : gradients_) summed_.push_back(gradients + elements.begin);
-    sum_canonically(summed_, elements.count);
+    const std::vector<float*>& results = sums_.size() == 1 ? gradients_ : sums_;
+    parts_.clear();
+    for (float* row : rows_) parts_.push_back(row + elements.begin);
+    results_.clear();
+    for (float* result : results) results_.push_back(result + elements.begin);
+    sum_rows(fold_, parts_, results_, elements.count);
   }
 
+  Comm all_;
   int ranks_;
   Patience patience_;
   Offsets offsets_;
   NodeMemory memory_;
+  std::unique_ptr<NodeMemory> earlier_;  ///< rows besides the gradients; null: there are none
+  Fold fold_;
   std::vector<float*> gradients_;  ///< by rank
+  std::vector<float*> rows_;       ///< of all ranks, in ascending order of their shards
   std::vector<Bucket> buckets_;
-  std::vector<float*> summed_;  ///< by rank: the part under way
+  std::vector<float*> parts_, results_;  ///< of the part under way
 };
 
 }  // namespace

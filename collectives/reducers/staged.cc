@@ -18,20 +18,24 @@ namespace {
 class StagedReducer : public Reducer {
  public:
   StagedReducer(const ReducerSpec& spec, std::unique_ptr<Reducer> inner)
-      : spec_(spec),
-        inner_(std::move(inner)),
-        gradients_(spec.device.allocate(arena_bytes(), Place::device)),
-        out_(spec.device.stream()) {
+      : spec_(spec), inner_(std::move(inner)), out_(spec.device.stream()) {
     for (const Range& range : spec.buckets)
       buckets_.push_back({range, spec.device.event(), spec.device.event(), State::done});
     traits_ = inner_->traits();
     traits_.description += ", staged in host memory";
+    on_host_ = rows_of(*inner_);
     try {  // else the host waits in every copy from the device
-      pinned_ = spec.device.pin(reinterpret_cast<std::byte*>(inner_->gradients()), arena_bytes());
+      for (float* row : on_host_)
+        pinned_.push_back(spec.device.pin(reinterpret_cast<std::byte*>(row), arena_bytes()));
     } catch (const Error& error) {
       traits_.description += fmt::format(" (not pinned: {})", error.what());
     }
-    traits_.bytes += arena_bytes();
+    traits_.rows.clear();
+    for (std::size_t row = 0; row < on_host_.size(); ++row) {
+      memory_.push_back(spec.device.allocate(arena_bytes(), Place::device));
+      traits_.rows.push_back(reinterpret_cast<float*>(memory_.back().get()));
+    }
+    traits_.bytes += on_host_.size() * arena_bytes();
   }
   ~StagedReducer() override {
     try {
@@ -41,14 +45,15 @@ class StagedReducer : public Reducer {
     }
   }
 
-  float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
+  float* gradients() override { return traits_.rows.back(); }
 
   void written(int bucket, Stream& writer) override { at(bucket).ready->record(writer); }
 
   void start(int number) override {
     Bucket& bucket = at(number);
     bucket.ready->wait(*out_);
-    copy(*out_, inner_->gradients(), gradients(), bucket.range);
+    for (std::size_t row = 0; row < on_host_.size(); ++row)
+      copy(*out_, on_host_[row], traits_.rows[row], bucket.range);
     bucket.here->record(*out_);
     bucket.state = State::leaving;
   }
@@ -108,8 +113,9 @@ class StagedReducer : public Reducer {
 
   ReducerSpec spec_;
   std::unique_ptr<Reducer> inner_;
-  Memory gradients_;
-  Memory pinned_;  ///< after inner_, whose memory it refers to
+  std::vector<Memory> memory_;   ///< of the device, by row
+  std::vector<float*> on_host_;  ///< rows of inner_
+  std::vector<Memory> pinned_;   ///< after inner_, whose memory it refers to
   std::unique_ptr<Stream> out_;
   std::vector<Bucket> buckets_;
 };

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The result does not depend on the number of ranks: four shards on 1, 2 and 4 ranks give bitwise identical weights, momentum,
-# averages and scores, under each canonical reducer and each progress policy.
+# The result does not depend on the number of ranks or on their shares: four shards on 1, 2 and 4 ranks, and five on 1 to 4,
+# give bitwise identical weights, momentum, averages and scores, under each canonical reducer and each progress policy.
 # usage: same_on_any_ranks.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
 four=(--shards 4 --global-batch 32 --steps 3 --momentum 0.9 --nesterov)
+five=(--shards 5 --global-batch 20 --steps 3 --momentum 0.9 --nesterov)
 compared=0
 
 sweep() {  # NAME OPTIONS...: rows "ranks reducer policy" on stdin, each against one rank
@@ -14,7 +15,7 @@ sweep() {  # NAME OPTIONS...: rows "ranks reducer policy" on stdin, each against
   train 1 "${four[@]}" "$@" --reducer tree --progress wait --run "$folder/$name"
   while read -r count reducer policy; do
     train "$count" "${four[@]}" "$@" --reducer "$reducer" --progress "$policy" --run "$folder/other"
-    if grep -q '^order  *canonical: --shards 4 .* on 1, 2, 4 ranks of 1 thread$' "$folder/out"; then
+    if grep -q '^order  *canonical: --shards 4 .* on any number of ranks from 1 to 4, of 1 thread$' "$folder/out"; then
       expect_same_state "$name: $count ranks, $reducer, $policy" "$(step_file "$folder/$name" 3)" "$(step_file "$folder/other" 3)"
       compared=$((compared + 1))
     fi
@@ -33,6 +34,19 @@ for count in 2 4; do
 done >"$folder/rows"
 sweep fp32 <"$folder/rows"
 expect "five reducers and more are canonical on 2 and on 4 ranks" test $compared -ge 10
+
+# Shares that are no subtrees, set by the planner and by hand, and statistics over all shards.
+train 1 "${five[@]}" --model resnet_small --sync-bn --run "$folder/five"
+for ranks in '2 direct equal' '3 hierarchical 1,3,1' '4 auto equal'; do
+  read -r count reducer shares <<<"$ranks"
+  train "$count" "${five[@]}" --model resnet_small --sync-bn --reducer "$reducer" --shares "$shares" --run "$folder/shared"
+  expect_same_state "shares: $ranks" "$(step_file "$folder/five" 3)" "$(step_file "$folder/shared" 3)"
+  rm -rf "$folder/shared"
+done
+# Shares that change while the ranks train.
+train 1 "${five[@]}" --steps 24 --run "$folder/five_long"
+train 2 "${five[@]}" --steps 24 --shares auto --run "$folder/auto"
+expect_same_state "--shares auto" "$(step_file "$folder/five_long" 24)" "$(step_file "$folder/auto" 24)"
 
 if has_bf16; then
   sweep bf16 --precision bf16 <<<"4 halving_doubling thread"

@@ -32,7 +32,7 @@ TEST(Exchange, ChunksOfAnyLengthGiveTheSameSum) {
     for (const Type wire : {Type::f32, Type::bf16}) {
       static Floats kept(kCount);
       exchanges.push_back(
-          make_direct_all_reduce(comm, kCount, 5, wire, false, kept.data(), piece, tag++));
+          make_direct_all_reduce(comm, Roots::one_each(size), kCount, 5, wire, false, kept.data(), piece, tag++));
     }
     for (const auto& exchange : exchanges) {
       Floats bucket(kCount, static_cast<float>(comm.rank() + 1));
@@ -106,7 +106,7 @@ TEST(MakeReducer, BetweenHostsAutoMeasuresAndPrintsTheResult) {
 
   const auto paired = made(2, {{0, 5000}});
   const ReducerTraits& pairs = paired->traits();
-  EXPECT_EQ(pairs.name == "hierarchical", comm.size() != 3) << "uneven hosts have no order";
+  EXPECT_EQ(pairs.name, "hierarchical") << "on uneven hosts too";
   EXPECT_TRUE(pairs.canonical);
   EXPECT_NE(made(1, {}), nullptr) << "without buckets";
 }

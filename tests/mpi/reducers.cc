@@ -372,16 +372,6 @@ TEST_F(MakeReducer, AReducerOfGpusIsRefusedForGradientsOfTheHost) {
   }
 }
 
-TEST_F(MakeReducer, HierarchicalIsCanonicalOnEvenHostsInOrder) {
-  const int rank = comm_.rank(), size = comm_.size();
-  const auto canonical = [&](int group) {
-    return make_on_groups(spec(10, {{0, 10}}), group)->traits().canonical;
-  };
-  EXPECT_EQ(canonical(rank / 2), size != 3);
-  EXPECT_EQ(canonical(rank % 2), size <= 2);
-  EXPECT_TRUE(canonical(0)) << "shared is";
-}
-
 TEST_F(MakeReducer, AutoIsSharedOnOneHostWithAReason) {
   const auto reducer = make_reducer("auto", spec(10, {{0, 10}}));
   const ReducerTraits& traits = reducer->traits();

@@ -118,24 +118,27 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   options.device.no_graph = variant.no_graph;
   options.model.sync_bn = variant.together;
   if (variant.change) variant.change(options);
-  const RunPlan plan =
-      plan_run(options, shape_of(options, comm.size()), comm.rank(), comm.size(), data.size(), {});
+  const auto plan_on = [&](const Comm& ranks) {
+    return plan_run(options, shape_of(options, ranks.size()), ranks.rank(), ranks.size(),
+                    data.size(), {});
+  };
+  const RunPlan plan = plan_on(comm);
   const auto build = variant.together ? normalized_layers
                      : variant.loud   ? plain_layers
                                       : small_layers;
   const ModelEntry entry{"small", "", data.sample_shape(), false, build};
-  StepParts parts = make_step_parts(world(), device, entry, data, options, plan);
+  StepParts parts = make_step_parts(world(), device, entry, data, options, plan_on(all));
   NcclDouble library(comm, device, variant.nccl), another(comm, device, variant.nccl);
   const ReducerSpec spec =
-      reducer_spec(comm, device, options, parts.model->layout().count, parts.buckets);
+      reducer_spec(comm, device, options, plan, parts.model->layout().count, parts.buckets);
   if (variant.alone) parts.reducer = make_reducer(reducer, spec);
   if (own) {
     parts.reducer = make_nccl_reducer(spec, library);
     const std::vector<Range> places = buckets_of_statistics(parts.model->layout());
     if (variant.together) {
       parts.sync_bn = std::make_unique<SyncBatchNorm>(
-          device, make_nccl_reducer(statistics_spec(comm, device, options, places), another),
-          places, comm.size(), 1);
+          device, make_nccl_reducer(statistics_spec(comm, device, options, plan, places), another),
+          places, plan.own(), plan.shards);
     }
   }
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
@@ -407,8 +410,10 @@ TEST(TrainingStep, ItsReducerFollowsTheOptions) {
   StepOptions options;
   options.device.deterministic = true;
   options.ranks.nccl_max_ctas = 8;
+  RunPlan plan;
+  plan.shares = choose_shares(comm.size(), comm.size());
   const auto make = [&](NcclDouble& library) {
-    return make_nccl_reducer(reducer_spec(comm, *device, options, 32, {{0, 16}, {16, 16}}),
+    return make_nccl_reducer(reducer_spec(comm, *device, options, plan, 32, {{0, 16}, {16, 16}}),
                              library);
   };
   {
@@ -420,7 +425,7 @@ TEST(TrainingStep, ItsReducerFollowsTheOptions) {
   }
   {
     NcclDouble library(comm, *device);
-    const ReducerSpec few = statistics_spec(comm, *device, options, {{0, 16}, {16, 8}});
+    const ReducerSpec few = statistics_spec(comm, *device, options, plan, {{0, 16}, {16, 8}});
     EXPECT_EQ(few.count, 24);
     EXPECT_TRUE(few.one_by_one);
     make_nccl_reducer(few, library);

@@ -105,19 +105,6 @@ TEST(RunFacts, UnnamedRunsHaveTheSameOptionsOfTheCheckpointToo) {
             "--batch is 8, and was not set");
 }
 
-TEST(RunFacts, NamesTheOrderOfShards) {
-  const auto order = [](int ranks, int shards) {
-    Options options;
-    options.schedule.shards = shards;
-    options.schedule.global_batch = shards;
-    return order_text(plan_run(options, shape_of(options, ranks), 0, ranks, 1000, {}));
-  };
-  EXPECT_EQ(order(1, 6), "canonical");
-  EXPECT_EQ(order(2, 6), "that of 2 ranks with 3 shards each");
-  EXPECT_EQ(order(3, 6), "canonical");
-  EXPECT_EQ(order(2, 8), "canonical");
-}
-
 TEST(RunFacts, AreTheSameAfterACheckpoint) {
   const RunFacts facts(
       Json{{"seed", 18446744073709551615U}, {"lr", 0.1f}, {"name", "a\x1b[2J\xff\nb"}});

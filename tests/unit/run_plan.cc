@@ -43,7 +43,26 @@ TEST(RunPlan, SharesTheShardsOutInOrder) {
     EXPECT_EQ(p.shard_batch, 10);
     EXPECT_EQ(p.own_shards, 3);
     EXPECT_EQ(p.first_shard, 3 * rank);
+    EXPECT_TRUE(p.notes.empty());
   }
+  const RunPlan uneven = plan(options, {}, {4, 5});
+  EXPECT_EQ(uneven.shares.shards(), 12);
+  EXPECT_EQ(uneven.own(), uneven.shares.of(4));
+  EXPECT_TRUE(mentions(uneven.notes.front(), {"5 ranks", "of 12 shards", "20 %", "--shards 15"}));
+}
+
+TEST(RunPlan, TakesTheSharesOfTheOptions) {
+  Options options;
+  options.schedule.shards = 12;
+  options.schedule.global_batch = 120;
+  options.ranks.shares_of_ranks = parse_shares("1,2,9");
+  EXPECT_EQ(plan(options, {}, {2, 3}).own(), (Range{3, 9}));
+  EXPECT_TRUE(mentions(error_with(options, {0, 2}), {"3 numbers", "2 ranks"}));
+  options.ranks.shares_of_ranks = parse_shares("1,2,8");
+  EXPECT_TRUE(mentions(error_with(options, {0, 3}), {"adds up to 11 of 12 shards"}));
+  EXPECT_TRUE(mentions(error_of([] { parse_shares("1,0,2"); }), {"--shares: 0 is below 1"}));
+  EXPECT_TRUE(mentions(error_of([] { parse_shares("1,,2"); }), {"--shares"}));
+  EXPECT_TRUE(parse_shares("equal").empty());
 }
 
 TEST(RunPlan, HasOneShardPerRankAndABatchOf128UnlessToldOtherwise) {
@@ -59,7 +78,7 @@ TEST(RunPlan, HasOneShardPerRankAndABatchOf128UnlessToldOtherwise) {
 TEST(RunPlan, RefusesBatchesThatCannotBeCutEvenly) {
   Options options;
   options.schedule.shards = 6;
-  EXPECT_TRUE(mentions(error_with(options, {0, 4}), {"--shards 6", "4 ranks", "multiple of 4"}));
+  EXPECT_TRUE(mentions(error_with(options, {0, 7}), {"7 ranks", "not 6", "at most 6 ranks"}));
   options.schedule.global_batch = 100;
   EXPECT_TRUE(mentions(error_with(options, {0, 3}), {"batch of 100", "--global-batch 102"}));
   options.schedule.shards = 0;
@@ -70,13 +89,13 @@ TEST(RunPlan, RefusesBatchesThatCannotBeCutEvenly) {
   EXPECT_TRUE(mentions(error_with(options, {0, 2}), {"--batch"}));
 }
 
-TEST(RunPlan, RefusesMoreShardsThanAnIntHolds) {
+TEST(RunPlan, RefusesMoreThanAMillionShards) {
   Options options;
   options.schedule.accumulate = 1 << 20;
-  const RankOf last{2047, 2048};
+  const RankOf last{1, 2};
   for (const std::int64_t global_batch : {std::int64_t{0}, std::int64_t{1} << 31}) {
     options.schedule.global_batch = global_batch;
-    EXPECT_TRUE(mentions(error_with(options, last), {"2147483648 shards", "--accumulate"}));
+    EXPECT_TRUE(mentions(error_with(options, last), {"2097152 shards", "--accumulate"}));
   }
 }
 

@@ -55,7 +55,8 @@ TEST_P(ShardSums, AreInTheCanonicalOrder) {
   const int shards = GetParam();
   std::vector<float> gradients(kCount);
   const auto device = make_cpu_device(1);
-  ShardSum sum(*device, gradients.data(), kCount, shards);
+  float* const root = gradients.data();
+  ShardSum sum(*device, {&root, 1}, kCount, {0, shards}, shards);
   const float* where = gradients.data();
   for (int step = 0; step < 2; ++step) {  // a step leaves nothing for the next
     auto all = draw_shards(shards);
@@ -79,7 +80,8 @@ TEST(ShardSum, RefusesZeroShardsAndNegativeElements) {
   const auto device = make_cpu_device(1);
   std::vector<float> gradients(kCount);
   const auto line = [&](std::int64_t count, int shards) {
-    return error_of([&] { ShardSum(*device, gradients.data(), count, shards); });
+    float* const root = gradients.data();
+    return error_of([&] { ShardSum(*device, {&root, 1}, count, {0, shards}, shards); });
   };
   EXPECT_TRUE(mentions(line(kCount, 0), {"for 0 shards"}));
   EXPECT_TRUE(mentions(line(-1, 2), {"of -1 elements"}));

@@ -169,6 +169,14 @@ function curves() {
       series: seriesOf([['step', 'train', 'seconds_per_batch', ms]])
     },
     {
+      id: 'shares',
+      title: 'Shards of each rank',
+      from0: true,
+      optional: true,
+      series: seriesOf([0, 1, 2, 3, 4, 5, 6, 7].map(
+          (rank) => [`rank ${rank}`, 'shares', `rank_${rank}`, {marks: true}]))
+    },
+    {
       id: 'loss_scale',
       title: 'Loss scale',
       log: true,

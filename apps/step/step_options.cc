@@ -1,0 +1,30 @@
+#include "apps/step/step_options.h"
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+
+std::vector<int> parse_shares(const std::string& text) {
+  std::vector<int> counts;
+  if (text == "equal" || text == "auto") return counts;
+  for (const std::string& part : split(text, ','))
+    counts.push_back(parse_number<int>("--shares", part, Bounds::at_least(1)));
+  return counts;
+}
+
+Shares RankOptions::shares(int shards, int ranks) const {
+  if (shares_of_ranks.empty()) return choose_shares(shards, ranks);
+  if (std::ssize(shares_of_ranks) != ranks) {
+    fail_usage("--shares has {} numbers for {} ranks. Pass one for each rank.",
+               shares_of_ranks.size(), ranks);
+  }
+  Shares shares(shares_of_ranks);
+  if (shares.shards() != shards) {
+    fail_usage("--shares adds up to {} of {} shards. Pass shares of all shards.", shares.shards(),
+               shards);
+  }
+  return shares;
+}
+
+}  // namespace lockstep
