@@ -50,10 +50,11 @@ std::pair<std::string, std::int64_t> split(const std::string& name) {
 }
 
 [[noreturn]] void fail_to_create(const fs::path& folder, const std::error_code& error) {
-  fail(
-      "cannot create the run's folder {}: {}. Pass --run with a path that you can write to, or "
-      "--no-run to keep nothing.",
-      fs::absolute(folder).string(), error.message());
+  throw Error(
+      fmt::format("cannot create the run's folder {}: {}. Pass --run with a path that you can "
+                  "write to, or --no-run to keep nothing.",
+                  fs::absolute(folder).string(), error.message()),
+      kExitStorage);
 }
 
 /// Creates `folder`; false: it exists. `parent`: whether its parent is new too.

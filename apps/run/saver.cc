@@ -168,10 +168,13 @@ void Saver::require_finite(std::int64_t done) {
   agree(setup_.comm, [&] {
     for (const Section& section : step_.sections()) {
       const float* values = section.arena;
-      require(std::all_of(values, values + step_.layout().count,
-                          [](float value) { return std::isfinite(value); }),
-              "Model diverged: {} not finite after step {}{}",
-              section.name == "parameters" ? "weights are" : section.name + " is", done, advice());
+      with_exit_code(kExitDiverged, [&] {
+        require(std::all_of(values, values + step_.layout().count,
+                            [](float value) { return std::isfinite(value); }),
+                "Model diverged: {} not finite after step {}{}",
+                section.name == "parameters" ? "weights are" : section.name + " is", done,
+                advice());
+      });
     }
   });
 }

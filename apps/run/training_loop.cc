@@ -97,7 +97,8 @@ class TrainingLoop {
       if (!std::isfinite(totals->cross_entropy)) {
         throw AgreedError(fmt::format("Model diverged with loss = {} at step {}{}",
                                       std::isnan(totals->cross_entropy) ? "NaN" : "infinity",
-                                      collected_, saver_.advice()));
+                                      collected_, saver_.advice()),
+                          kExitDiverged);
       }
       epoch_.add(*totals);
       if (reports(collected_)) report(collected_, *totals);
@@ -209,7 +210,8 @@ class TrainingLoop {
     parts_.setup.recorder.phase("checking the last update", 0);
     if (parts_.setup.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
     throw AgreedError(fmt::format("Model diverged: the loss after step {} is not finite{}", done,
-                                  saver_.advice()));
+                                  saver_.advice()),
+                      kExitDiverged);
   }
 
   void summarize(std::int64_t done, const char* status) {

@@ -217,10 +217,11 @@ void FolderLock::claim(std::string_view purpose) {
       continue;
     }
     if (other) {
-      fail(
-          "{} {} is in use by {}. Wait for it, stop it or choose another {}. If that run is dead, "
-          "the folder is free after {} s.",
-          purpose, directory_.string(), describe(*other), purpose, kSilence);
+      throw Error(
+          fmt::format("{} {} is in use by {}. Wait for it, stop it or choose another {}. If that "
+                      "run is dead, the folder is free after {} s.",
+                      purpose, directory_.string(), describe(*other), purpose, kSilence),
+          kExitInUse);
     }
     const std::int64_t number = gone.empty() ? 1 : gone.front().number + 1;
     const auto file = directory_ / fmt::format("{}{}", kPrefix, number);
@@ -263,10 +264,10 @@ void FolderLock::name_run(const std::string& run) {
 void FolderLock::require_held() const {
   for (const Claim& claim : list_claims(directory_)) {
     if (claim.text.starts_with(text_) || !why_gone(claim).empty()) continue;
-    fail(
-        "{} was taken over by {} while this process was stopped. Continue only one of the two "
-        "runs.",
-        directory_.string(), describe(claim));
+    throw Error(fmt::format("{} was taken over by {} while this process was stopped. Continue only "
+                            "one of the two runs.",
+                            directory_.string(), describe(claim)),
+                kExitInUse);
   }
 }
 

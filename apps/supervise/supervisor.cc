@@ -1,0 +1,201 @@
+#include "apps/supervise/supervisor.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "src/base/check.h"
+#include "src/base/plural.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kAsk = 1;         ///< seconds between questions to hosts that are out
+constexpr double kRequest = 5;     ///< between requests: ranks that are starting may miss one
+constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step, with and without a pending line
+constexpr double kLongStart = 60;  ///< then the program writes no steps, or reads much data
+
+std::string at_step(std::int64_t step) { return step < 0 ? "" : fmt::format(" at step {}", step); }
+
+}  // namespace
+
+Supervisor::Supervisor(const SupervisorOptions& options, Machines& machines)
+    : options_(options), machines_(machines), hosts_(options.hosts) {}
+
+int Supervisor::run() {
+  start({}, -1);
+  std::optional<int> code;
+  while (!code) {
+    const Machines::Event event = machines_.wait(pending_.what.empty() ? kLook : kQuickLook);
+    if (event.signal != 0) on_signal(event.signal);
+    if (!event.answers.empty()) on_answers(event.answers);
+    look_at_step();
+    if (event.ended) {
+      code = on_end(*event.ended);
+    } else if (stop_signal_ != 0 && machines_.now() >= next_request_) {
+      machines_.send(SIGUSR1);
+      next_request_ = machines_.now() + kRequest;
+    } else {
+      ask_missing();
+    }
+  }
+  if (!pending_.what.empty()) print_pending("");
+  const bool keeps = *code == kExitInUse || (*code == kExitRequeue && options_.keeps_memory);
+  if (!keeps) machines_.forget(host_names());
+  return *code;
+}
+
+void Supervisor::start(const Machines::Change& change, std::int64_t step) {
+  shares_ = hosts_.share(options_.ranks);
+  if (!change.what.empty()) {
+    if (!pending_.what.empty()) print_pending("");
+    pending_ = {change.what + at_step(step), change.at, step};
+  }
+  joining_.clear();
+  next_ask_ = machines_.now() + kAsk;
+  machines_.start(shares_, change, ++starts_);
+}
+
+void Supervisor::look_at_step() {
+  const std::int64_t step = machines_.step();
+  newest_step_ = std::max(newest_step_, step);
+  if (pending_.what.empty()) return;
+  const double seconds = machines_.now() - pending_.at;
+  const int ranks = rank_count(shares_);
+  const std::string text = counted(ranks, "rank") + (ranks == 1 ? " goes on" : " go on");
+  if (step >= 0) print_pending(fmt::format("; {} at step {} after {:.1f} s", text, step, seconds));
+  if (step < 0 && seconds > kLongStart) print_pending("; " + text);
+}
+
+void Supervisor::print_pending(const std::string& end) {
+  machines_.tell(pending_.what + end);
+  pending_ = {};
+}
+
+void Supervisor::on_signal(int signal) {
+  if (stop_signal_ == 0)
+    machines_.tell("stop requested, waiting for a checkpoint. Repeat the signal to end at once.");
+  stop_signal_ = signal;
+  // Batch systems may repeat others.
+  if (signal == SIGINT || signal == SIGTERM) ++interrupts_;
+  if (interrupts_ > 1) machines_.send(interrupts_ == 2 ? SIGTERM : SIGKILL);
+}
+
+/// Asks the hosts that are out, if they may be of use.
+void Supervisor::ask_missing() {
+  const std::vector<std::string> out = hosts_.out();
+  if (asking_ || out.empty() || stop_signal_ != 0 || !joining_.empty()) return;
+  if (machines_.now() < next_ask_ || rank_count(shares_) >= options_.ranks) return;
+  machines_.ask(out);
+  asking_ = true;
+  next_ask_ = machines_.now() + kAsk;
+}
+
+void Supervisor::on_answers(const std::vector<Machines::Answer>& answers) {
+  asking_ = false;
+  for (const Machines::Answer& answer : answers) {
+    if (answer.answers && hosts_.may_join(answer.host, machines_.now()))
+      joining_.push_back(answer.host);
+  }
+  // Ranks that have not finished a step may still be starting, and a request would kill them.
+  if (joining_.empty() || stop_signal_ != 0) return;
+  if (!pending_.what.empty()) return joining_.clear();
+  machines_.send(SIGUSR1);
+}
+
+std::optional<int> Supervisor::on_end(const End& end) {
+  const Cause cause = cause_of(end);
+  if (interrupts_ > 1) return 128 + stop_signal_;
+  // A request that comes before the ranks can answer kills them.
+  const bool stopped = end.code == kExitRequeue || end.code == 128 + SIGUSR1;
+  if (stop_signal_ != 0) {
+    const bool resumes = stopped || (cause.restarts && end.code != kExitFailure);
+    return resumes ? kExitRequeue : end.code;
+  }
+  if (!joining_.empty() && stopped) {
+    const bool one = joining_.size() == 1;
+    const std::string what = fmt::format("host{} {} join{}", one ? "" : "s",
+                                         fmt::join(joining_, ", "), one ? "s" : "");
+    for (const std::string& host : joining_) hosts_.join(host);
+    start({what, machines_.now()}, newest_step_);
+    return {};
+  }
+  if (!cause.restarts) return end.code;
+  return on_failure(end, cause);
+}
+
+std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
+  const double at = machines_.now();
+  std::vector<std::string> lost;
+  for (const Machines::Answer& answer : answers_of_all()) {
+    newest_step_ = std::max(newest_step_, answer.step);
+    const bool used = std::ranges::find(shares_, answer.host, &HostRange::host) != shares_.end();
+    if (!answer.answers && used) lost.push_back(answer.host);
+  }
+  for (const std::string& host : lost) hosts_.lost(host, at);
+  const std::string what = lost.empty() ? cause.what : lost_text(lost);
+  if (newest_step_ > last_step_) same_ = 0;
+  if (lost.empty()) ++same_;
+  last_step_ = newest_step_;
+  ++failures_;
+  if (stop_signal_ != 0) return kExitRequeue;
+  const int left = rank_count(hosts_.share(options_.ranks));
+  const std::string why = why_to_end(left);
+  if (why.empty()) {
+    start({what, at}, newest_step_);
+    return {};
+  }
+  if (!pending_.what.empty()) print_pending("");
+  machines_.tell(fmt::format("{}{}; {}", what, at_step(newest_step_), why));
+  return left < options_.least ? kExitLost : end.code;
+}
+
+/// Why the run ends after a failure with `left` ranks; empty: the ranks start again.
+std::string Supervisor::why_to_end(int left) const {
+  if (same_ >= kPoisoned) {
+    return fmt::format("{} failures without another finished step. Look at their lines above.",
+                       same_);
+  }
+  if (failures_ > options_.restarts) {
+    return fmt::format("{}, and --restarts is {}. The same command resumes.",
+                       counted(failures_, "failure"), options_.restarts);
+  }
+  if (left < options_.least) {
+    return fmt::format("{} left, and --min-np is {}. The same command resumes.",
+                       left == 1 ? "1 rank is" : fmt::format("{} ranks are", left), options_.least);
+  }
+  return "";
+}
+
+/// Asks all hosts that are in use, and waits for the answers.
+std::vector<Machines::Answer> Supervisor::answers_of_all() {
+  std::vector<std::string> names;
+  for (const HostRange& share : shares_) names.push_back(share.host);
+  const auto wait_for_answers = [&] {
+    for (;;) {
+      Machines::Event event = machines_.wait(kLook);
+      if (event.signal != 0) stop_signal_ = event.signal;
+      if (!event.answers.empty()) return event.answers;
+    }
+  };
+  if (asking_) wait_for_answers();  // of hosts that are out
+  asking_ = false;
+  machines_.ask(names);
+  return wait_for_answers();
+}
+
+std::string Supervisor::lost_text(const std::vector<std::string>& lost) const {
+  std::vector<std::string> texts;
+  for (const HostRange& share : shares_) {
+    if (std::ranges::find(lost, share.host) != lost.end())
+      texts.push_back(fmt::format("{} ({})", share.host, ranks_text(share)));
+  }
+  return fmt::format("lost host{} {}", texts.size() == 1 ? "" : "s", fmt::join(texts, ", "));
+}
+
+std::vector<std::string> Supervisor::host_names() const {
+  std::vector<std::string> names;
+  for (const Host& host : options_.hosts) names.push_back(host.name);
+  return names;
+}
+
+}  // namespace lockstep
