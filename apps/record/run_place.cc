@@ -66,6 +66,12 @@ bool make(const fs::path& folder, bool& parent) {
   return made;
 }
 
+/// The number in a variable of the environment; 0: it is not set.
+int number_in(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? 0 : std::atoi(value);
+}
+
 /// Rank 0's choice.
 class Choice {
  public:
@@ -77,8 +83,7 @@ class Choice {
   std::vector<std::string> notes;
 
   void choose() {
-    const char* restarts = std::getenv("SLURM_RESTART_COUNT");
-    const bool again = restarts != nullptr && std::atoi(restarts) > 0;
+    const bool again = number_in("SLURM_RESTART_COUNT") > 0 || number_in("LOCKSTEP_START") > 1;
     const std::string& name = o_.run.name;
     if (name.empty()) {
       return number(kRuns / fmt::format("{}-{}", o_.program, o_.model.name),

@@ -13,10 +13,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -30,7 +33,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// The last write and the text of each file.
+using StepFiles = std::map<fs::path, std::pair<fs::file_time_type, std::string>>;
+
 constexpr std::string_view kMemory = "/dev/shm";
+constexpr const char* kSupervisor = "LOCKSTEP_SUPERVISOR";
 constexpr std::string_view kAnswer = "lockstep answers";  ///< the last line of a host that answers
 
 /// The folders of the run in this host's memory.
@@ -42,6 +49,18 @@ std::vector<fs::path> memory_folders(const std::string& name) {
     if (entry->path().filename().string().starts_with(name + "-")) folders.push_back(entry->path());
   }
   return folders;
+}
+
+StepFiles step_files(const std::string& name) {
+  StepFiles files;
+  constexpr std::uint64_t kMost = 32;
+  for (const fs::path& folder : memory_folders(name)) {
+    const fs::path file = folder / "step";
+    std::error_code none;
+    const auto text = read_file(file, kMost);
+    if (text) files[file] = {fs::last_write_time(file, none), *text};
+  }
+  return files;
 }
 
 /// The number at the begin of `text`; -1: there is none.
@@ -81,6 +100,36 @@ bool is_own(const std::string& host, const std::set<std::string>& own) {
     result = result || own.count(numeric(one->ai_addr, one->ai_addrlen)) > 0;
   ::freeaddrinfo(found);
   return result;
+}
+
+/// The value of `name` in the environment of process `pid`; nothing: it is not set.
+std::optional<std::string> variable_of(const std::string& pid, const std::string& name) {
+  std::ifstream file("/proc/" + pid + "/environ", std::ios::binary);
+  for (std::string entry; std::getline(file, entry, '\0');)
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  return {};
+}
+
+/// The processes of this host with this LOCKSTEP_SUPERVISOR: the ranks.
+std::vector<std::string> ranks_of(const std::string& id) {
+  std::vector<std::string> pids;
+  std::error_code none;
+  for (fs::directory_iterator entry("/proc", none), end; !none && entry != end;
+       entry.increment(none)) {
+    const std::string pid = entry->path().filename().string();
+    if (std::isdigit(static_cast<unsigned char>(pid[0])) && variable_of(pid, kSupervisor) == id)
+      pids.push_back(pid);
+  }
+  return pids;
+}
+
+/// What a host does after a start has ended: it ends ranks that still run, and removes the shared
+/// memory of Open MPI, which mpirun leaves behind if it is killed.
+std::string clearing_command(const std::string& id, const std::string& job) {
+  return fmt::format(
+      "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do p=${{f#/proc/}}; kill -9 "
+      "${{p%%/*}}; done 2>/dev/null; rm -f {}/vader_segment.*.{}.{}.*; ",
+      kSupervisor, id, kMemory, ::getuid(), job.empty() ? "none" : job);
 }
 
 /// Starts `words` in a process group of its own. It gets no signals from the terminal and reads
@@ -142,10 +191,9 @@ double Processes::now() {
 }
 
 void Processes::start(const std::vector<HostRange>& shares, const Change& change, int number) {
-  std::error_code ignored;  // a step of the start before
-  for (const fs::path& folder : memory_folders(memory_)) fs::remove(folder / "step", ignored);
+  former_steps_ = step_files(memory_);
   std::map<std::string, std::string> own = {{"LOCKSTEP_MEMORY", memory_},
-                                            {"LOCKSTEP_SUPERVISOR", id_},
+                                            {kSupervisor, id_},
                                             {"LOCKSTEP_START", std::to_string(number)}};
   if (!change.what.empty()) {
     own["LOCKSTEP_CHANGE"] = change.what;
@@ -160,6 +208,8 @@ void Processes::start(const std::vector<HostRange>& shares, const Change& change
   }
   std::map<std::string, std::string> environment = mpirun_environment(shares, cores_, fills_);
   environment.merge(own);
+  job_.clear();
+  ended_ = false;
   mpirun_ = spawn(mpirun_words(command_, shares, names), environment, blocked_, -1, true);
 }
 
@@ -179,7 +229,8 @@ void Processes::ask(const std::vector<std::string>& hosts) {
       question.answer.answers = true;
       question.answer.step = step();
     } else {
-      put(question, fmt::format("cat {}/{}-*/step 2>/dev/null; echo; echo {}", kMemory, memory_,
+      put(question, fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
+                                ended_ ? clearing_command(id_, job_) : "", kMemory, memory_,
                                 kAnswer));
     }
   }
@@ -219,6 +270,7 @@ Machines::Event Processes::wait(double seconds) {
     if (done || (!first && now() >= end)) return event;
     std::vector<pollfd> files = {{signals_, POLLIN, 0}};
     for (const Question& question : questions_) files.push_back({question.pipe, POLLIN, 0});
+    find_job();
     const double until = asked_ ? std::min(end, limit_) : end;
     ::poll(files.data(), files.size(),
            static_cast<int>(std::ceil(1000 * std::max(0.0, until - now()))));
@@ -246,7 +298,36 @@ void Processes::reap(Event& event) {
       if (question.pid == pid) question.pid = 0;
     if (pid != mpirun_) continue;
     mpirun_ = 0;
+    ended_ = true;
+    clear_host();
     event.ended = WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
+  }
+}
+
+/// PMIx names the job in the environment of each rank.
+void Processes::find_job() {
+  if (mpirun_ == 0 || !job_.empty() || now() < next_look_) return;
+  constexpr double kLook = 0.2;
+  next_look_ = now() + kLook;
+  for (const std::string& pid : ranks_of(id_)) {
+    const auto name = variable_of(pid, "PMIX_NAMESPACE");
+    if (!name) continue;  // mpirun
+    const bool number = name->find_first_not_of("0123456789") == name->npos;
+    job_ = number ? fmt::format("{:x}", std::stoull(*name)) : "none";
+    return;
+  }
+}
+
+/// As clearing_command(), on this host.
+void Processes::clear_host() {
+  for (const std::string& pid : ranks_of(id_)) ::kill(std::stoi(pid), SIGKILL);
+  std::error_code none;
+  for (fs::directory_iterator entry(kMemory, none), end; !none && !job_.empty() && entry != end;
+       entry.increment(none)) {
+    const std::string name = entry->path().filename().string();
+    const bool own = name.starts_with("vader_segment.") &&
+                     name.find(fmt::format(".{}.{}.", ::getuid(), job_)) != name.npos;
+    if (own) fs::remove(entry->path(), none);
   }
 }
 
@@ -261,8 +342,11 @@ void Processes::end_questions() {
 
 std::int64_t Processes::step() {
   std::int64_t step = -1;
-  for (const fs::path& folder : memory_folders(memory_))
-    step = std::max(step, step_in(read_file(folder / "step", 32).value_or("")));
+  for (const auto& [file, state] : step_files(memory_)) {
+    const auto former = former_steps_.find(file);
+    if (former == former_steps_.end() || former->second != state)
+      step = std::max(step, step_in(state.second));
+  }
   return step;
 }
 

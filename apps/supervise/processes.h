@@ -4,8 +4,10 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/supervise/command.h"
@@ -48,6 +50,8 @@ class Processes : public Machines {
   void read(Question& question);
   void read_signals(Event& event);
   void reap(Event& event);
+  void find_job();
+  void clear_host();
   void end_questions();
   bool is_local(const std::string& host) const;
 
@@ -56,13 +60,19 @@ class Processes : public Machines {
   const std::string id_;      ///< LOCKSTEP_SUPERVISOR
   const int cores_;
   const bool fills_;
+  /// Files with a step when mpirun was started, their times and texts: those of the start before.
+  std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::string>>
+      former_steps_;
   std::map<std::string, bool> local_;  ///< by host: it is this one
   sigset_t blocked_;
   int signals_ = -1;   ///< a descriptor of them
   pid_t mpirun_ = 0;   ///< 0: it does not run
+  std::string job_;    ///< of mpirun's shared memory (Open MPI 4); empty: not known yet
+  double next_look_ = 0;
   std::vector<Question> questions_;
   bool asked_ = false;  ///< a question without its answers
   double limit_ = 0;    ///< unix seconds at which hosts count as silent
+  bool ended_ = false;  ///< a start has ended whose remains are on the hosts
 };
 
 }  // namespace lockstep

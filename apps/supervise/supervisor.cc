@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/plural.h"
@@ -12,6 +13,8 @@ namespace {
 constexpr double kAsk = 1;         ///< seconds between questions to hosts that are out
 constexpr double kRequest = 5;     ///< between requests: ranks that are starting may miss one
 constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step, with and without a pending line
+constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, usual gaps between steps
+constexpr int kSilent = 2;         ///< questions in a row without an answer: the host is lost
 constexpr double kLongStart = 60;  ///< then the program writes no steps, or reads much data
 
 std::string at_step(std::int64_t step) { return step < 0 ? "" : fmt::format(" at step {}", step); }
@@ -36,6 +39,7 @@ int Supervisor::run() {
       next_request_ = machines_.now() + kRequest;
     } else {
       ask_missing();
+      ask_if_stalled();
     }
   }
   if (!pending_.what.empty()) print_pending("");
@@ -48,22 +52,41 @@ void Supervisor::start(const Machines::Change& change, std::int64_t step) {
   shares_ = hosts_.share(options_.ranks);
   if (!change.what.empty()) {
     if (!pending_.what.empty()) print_pending("");
-    pending_ = {change.what + at_step(step), change.at, step};
+    pending_ = {.what = change.what + at_step(step), .at = change.at};
   }
   joining_.clear();
+  step_ = -1;
+  usual_gap_ = 0;
+  stalled_ = false;
+  note_progress(-1);
   next_ask_ = machines_.now() + kAsk;
   machines_.start(shares_, change, ++starts_);
 }
 
 void Supervisor::look_at_step() {
   const std::int64_t step = machines_.step();
-  newest_step_ = std::max(newest_step_, step);
+  if (step > step_) note_progress(step);
   if (pending_.what.empty()) return;
   const double seconds = machines_.now() - pending_.at;
   const int ranks = rank_count(shares_);
   const std::string text = counted(ranks, "rank") + (ranks == 1 ? " goes on" : " go on");
-  if (step >= 0) print_pending(fmt::format("; {} at step {} after {:.1f} s", text, step, seconds));
-  if (step < 0 && seconds > kLongStart) print_pending("; " + text);
+  if (pending_.from < 0) pending_.from = step;
+  if (step > pending_.from) {
+    print_pending(
+        fmt::format("; {} from step {} after {:.1f} s", text, pending_.from, seconds));
+  } else if (step < 0 && seconds > kLongStart) {
+    print_pending("; " + text);
+  }
+}
+
+void Supervisor::note_progress(std::int64_t step) {
+  constexpr double kNew = 0.2;
+  const double now = machines_.now(), gap = now - progress_at_;
+  if (step_ >= 0) usual_gap_ += (usual_gap_ == 0 ? 1 : kNew) * (gap - usual_gap_);
+  step_ = step;
+  newest_step_ = std::max(newest_step_, step);
+  progress_at_ = now;
+  stalled_questions_ = silent_ = 0;
 }
 
 void Supervisor::print_pending(const std::string& end) {
@@ -83,15 +106,37 @@ void Supervisor::on_signal(int signal) {
 /// Asks the hosts that are out, if they may be of use.
 void Supervisor::ask_missing() {
   const std::vector<std::string> out = hosts_.out();
-  if (asking_ || out.empty() || stop_signal_ != 0 || !joining_.empty()) return;
+  if (asking_ != Asking::none || out.empty() || stop_signal_ != 0 || !joining_.empty()) return;
   if (machines_.now() < next_ask_ || rank_count(shares_) >= options_.ranks) return;
   machines_.ask(out);
-  asking_ = true;
+  asking_ = Asking::missing;
   next_ask_ = machines_.now() + kAsk;
 }
 
+/// A host without power or network answers nobody, and MPI waits for it. So the hosts in use are
+/// asked when steps stop, and less often while all of them answer.
+void Supervisor::ask_if_stalled() {
+  if (asking_ != Asking::none || shares_.size() < 2 || stalled_) return;
+  constexpr int kMostDoublings = 5;
+  const double quiet = std::max(kQuiet, kGaps * usual_gap_) *
+                       (1 << std::min(stalled_questions_, kMostDoublings));
+  if (silent_ == 0 && machines_.now() - progress_at_ < quiet) return;
+  ++stalled_questions_;
+  machines_.ask(names_in_use());
+  asking_ = Asking::stalled;
+}
+
+void Supervisor::on_answers_of_stalled(const std::vector<Machines::Answer>& answers) {
+  const bool all = std::ranges::all_of(answers, &Machines::Answer::answers);
+  silent_ = all ? 0 : silent_ + 1;
+  if (silent_ < kSilent) return;
+  machines_.send(SIGKILL);  // mpirun too would wait for the host
+  stalled_ = true;
+}
+
 void Supervisor::on_answers(const std::vector<Machines::Answer>& answers) {
-  asking_ = false;
+  if (std::exchange(asking_, Asking::none) == Asking::stalled)
+    return on_answers_of_stalled(answers);
   for (const Machines::Answer& answer : answers) {
     if (answer.answers && hosts_.may_join(answer.host, machines_.now()))
       joining_.push_back(answer.host);
@@ -124,7 +169,7 @@ std::optional<int> Supervisor::on_end(const End& end) {
 }
 
 std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
-  const double at = machines_.now();
+  const double at = stalled_ ? progress_at_ : machines_.now();
   std::vector<std::string> lost;
   for (const Machines::Answer& answer : answers_of_all()) {
     newest_step_ = std::max(newest_step_, answer.step);
@@ -168,8 +213,6 @@ std::string Supervisor::why_to_end(int left) const {
 
 /// Asks all hosts that are in use, and waits for the answers.
 std::vector<Machines::Answer> Supervisor::answers_of_all() {
-  std::vector<std::string> names;
-  for (const HostRange& share : shares_) names.push_back(share.host);
   const auto wait_for_answers = [&] {
     for (;;) {
       Machines::Event event = machines_.wait(kLook);
@@ -177,9 +220,9 @@ std::vector<Machines::Answer> Supervisor::answers_of_all() {
       if (!event.answers.empty()) return event.answers;
     }
   };
-  if (asking_) wait_for_answers();  // of hosts that are out
-  asking_ = false;
-  machines_.ask(names);
+  if (asking_ != Asking::none) wait_for_answers();  // to a former question
+  asking_ = Asking::none;
+  machines_.ask(names_in_use());
   return wait_for_answers();
 }
 
@@ -190,6 +233,12 @@ std::string Supervisor::lost_text(const std::vector<std::string>& lost) const {
       texts.push_back(fmt::format("{} ({})", share.host, ranks_text(share)));
   }
   return fmt::format("lost host{} {}", texts.size() == 1 ? "" : "s", fmt::join(texts, ", "));
+}
+
+std::vector<std::string> Supervisor::names_in_use() const {
+  std::vector<std::string> names;
+  for (const HostRange& share : shares_) names.push_back(share.host);
+  return names;
 }
 
 std::vector<std::string> Supervisor::host_names() const {

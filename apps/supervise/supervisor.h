@@ -71,23 +71,27 @@ class Supervisor {
  private:
   /// A change whose line is printed when the ranks run again.
   struct Pending {
-    std::string what;        ///< "lost host node2 (ranks 2, 3) at step 1204"; empty: none
-    double at = 0;           ///< unix seconds of the failure
-    std::int64_t step = -1;  ///< the last finished step then
+    std::string what;  ///< "lost host node2 (ranks 2, 3) at step 1204"; empty: none
+    double at = 0;     ///< unix seconds of the failure
+    std::int64_t from = -1;  ///< the step from which the ranks go on; -1: not known yet
   };
 
   void start(const Machines::Change& change, std::int64_t step);
   void look_at_step();
+  void note_progress(std::int64_t step);
   void print_pending(const std::string& end);
   void on_signal(int signal);
   void ask_missing();
+  void ask_if_stalled();
   void on_answers(const std::vector<Machines::Answer>& answers);
+  void on_answers_of_stalled(const std::vector<Machines::Answer>& answers);
   /// The exit code of the run; nothing: the ranks were started again.
   std::optional<int> on_end(const End& end);
   std::optional<int> on_failure(const End& end, const Cause& cause);
   std::string why_to_end(int left) const;
   std::vector<Machines::Answer> answers_of_all();
   std::string lost_text(const std::vector<std::string>& lost) const;
+  std::vector<std::string> names_in_use() const;
   std::vector<std::string> host_names() const;
 
   const SupervisorOptions options_;
@@ -101,7 +105,12 @@ class Supervisor {
   std::int64_t newest_step_ = -1;  ///< finished by any start
   int stop_signal_ = 0;            ///< the last request of the user to stop; 0: none
   int interrupts_ = 0;             ///< SIGINT and SIGTERM among them
-  bool asking_ = false;
+  enum class Asking { none, missing, stalled } asking_ = Asking::none;
+  std::int64_t step_ = -1;    ///< finished by the present start; -1: unknown
+  double progress_at_ = 0;    ///< when the last step was finished, or the start
+  double usual_gap_ = 0;      ///< seconds between steps, smoothed
+  int stalled_questions_ = 0, silent_ = 0;  ///< since the last step; the last of them without answers
+  bool stalled_ = false;  ///< mpirun was ended, because a host does not answer
   std::vector<std::string> joining_;  ///< hosts for which the ranks were asked to stop
   double next_ask_ = 0, next_request_ = 0;
 };

@@ -64,10 +64,11 @@ std::string own_job() {
 
 std::string own_text() {
   return fmt::format(
-      "host = {}\npid = {}\nstart = {}\nspace = {}\njob = {}\nrestart = {}\n"
-      "since = {:%Y-%m-%d %H:%M:%S}\ntoken = {}\n",
+      "host = {}\npid = {}\nstart = {}\nspace = {}\njob = {}\nrestart = {}\nsupervisor = {}\n"
+      "start_number = {}\nsince = {:%Y-%m-%d %H:%M:%S}\ntoken = {}\n",
       host_name(), ::getpid(), start_time_of(::getpid()), process_space(), own_job(),
-      environment("SLURM_RESTART_COUNT"), fmt::localtime(std::time(nullptr)), unique_hex(16));
+      environment("SLURM_RESTART_COUNT"), environment("LOCKSTEP_SUPERVISOR"),
+      environment("LOCKSTEP_START"), fmt::localtime(std::time(nullptr)), unique_hex(16));
 }
 
 /// The claims in `directory`, highest first.
@@ -122,7 +123,11 @@ std::string why_gone(const Claim& claim) {
     const bool gone = pid <= 0 || Process(pid, start).condition() == Condition::gone;
     return gone ? "its process is gone" : "";
   }
-  const std::string job = own_job();
+  const std::string job = own_job(), supervisor = environment("LOCKSTEP_SUPERVISOR");
+  if (!supervisor.empty() && supervisor == claim.fact("supervisor") &&
+      std::atoll(environment("LOCKSTEP_START").c_str()) > claim.number_of("start_number")) {
+    return "lockstep_run has started it again";
+  }
   if (!job.empty() && job == claim.fact("job") &&
       std::atoll(environment("SLURM_RESTART_COUNT").c_str()) > claim.number_of("restart")) {
     return "its job was requeued";
