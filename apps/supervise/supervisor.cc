@@ -183,6 +183,8 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
   last_step_ = newest_step_;
   ++failures_;
   if (stop_signal_ != 0) return kExitRequeue;
+  // An error of the set-up would come again, and the ranks have printed it.
+  if (lost.empty() && end.code == kExitFailure && newest_step_ < 0) return end.code;
   const int left = rank_count(hosts_.share(options_.ranks));
   const std::string why = why_to_end(left);
   if (why.empty()) {

@@ -135,6 +135,7 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
   files([&] { json_->write("run", run_line()); });
+  if (!run_files_.change().empty()) files([&] { json_->write("change", run_files_.change()); });
   files([&] { events_->begin_session(session_options(facts_.value("options"))); });
   files([&] { events_->flush(); });
 }

@@ -278,6 +278,20 @@ TEST(Supervisor, RequestsToStop) {
   EXPECT_EQ(job.forgotten, 0);
 }
 
+TEST(Supervisor, AnErrorOfTheSetUp) {
+  FakeMachines machines;
+  machines.plays = {{.seconds = 0.2, .end = {kExitFailure}}};
+  EXPECT_EQ(supervise(machines), kExitFailure);
+  EXPECT_EQ(machines.starts.size(), 1u) << "it would come again";
+  EXPECT_TRUE(machines.lines.empty());
+
+  FakeMachines down;  // a host is down already at the first start
+  down.plays = {{.seconds = 0.2, .end = {kExitFailure}}, {1, {kExitSuccess}}};
+  down.down = {"a"};
+  EXPECT_EQ(supervise(down), kExitSuccess);
+  EXPECT_EQ(rank_count(down.starts.back()), 6);
+}
+
 TEST(Supervisor, AProgramWithoutSteps) {
   FakeMachines machines;
   machines.has_steps = false;
