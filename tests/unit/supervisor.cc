@@ -42,7 +42,7 @@ class FakeMachines : public Machines {
     EXPECT_EQ(number, std::ssize(starts));
     const Play& play = plays[std::min(starts.size(), plays.size()) - 1];
     begin_ = time_;
-    before_ = done_;
+    before_ = std::max<std::int64_t>(done_, 0);
     speed_ = play.per_second;
     end_at(time_ + play.seconds, play.end);
   }
@@ -114,7 +114,7 @@ class FakeMachines : public Machines {
   }
 
   double time_ = 1000, begin_ = 0, speed_ = 0, ends_ = 0, answer_at_ = 0;
-  std::int64_t done_ = 0, before_ = 0;
+  std::int64_t done_ = -1, before_ = 0;
   End end_;
   bool running_ = false;
   int signal_ = 0;
