@@ -30,7 +30,7 @@ struct RunOptions {
 void declare(OptionRows& rows, RunOptions& o) {
   rows.group("Options");
   rows.text("PROGRAM", o.program, "", "Program that mpirun starts; its own arguments follow")
-      .example("train_cifar --steps 1");
+      .example("build/train_cifar --steps 100");
   rows.optional_number("--np", o.ranks, Bounds::at_least(1, kMostRanks),
                        "Number of ranks, also -np [one per GPU or core; the slots of the hosts]\n"
                        "After a failure there may be fewer. There are never more than the "
@@ -115,7 +115,7 @@ int run(int argc, char** argv) {
   const std::size_t own = own_words(words);
   const ProgramText text{
       "lockstep_run", "Starts the ranks of a program, and again on what is left after a failure",
-      "lockstep_run [OPTIONS] PROGRAM [ARGUMENT...]"};
+      "lockstep_run [OPTIONS] PROGRAM"};
   std::vector<char*> parsed = {argv[0]};
   for (std::size_t i = 0; i < std::min(own + 1, words.size()); ++i)
     parsed.push_back(words[i].data());

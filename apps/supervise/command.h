@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-/// What does not change between starts.
+/// The parts of the command line that all starts share.
 struct Command {
   std::vector<std::string> words;   ///< the program and its arguments
   std::vector<std::string> mpirun;  ///< more options of mpirun

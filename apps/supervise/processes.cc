@@ -63,7 +63,7 @@ StepFiles step_files(const std::string& name) {
   return files;
 }
 
-/// The number at the begin of `text`; -1: there is none.
+/// The number at the beginning of `text`; -1: there is none.
 std::int64_t step_in(std::string_view text) {
   std::int64_t step = -1;
   std::from_chars(text.data(), text.data() + text.size(), step);
@@ -123,8 +123,8 @@ std::vector<std::string> ranks_of(const std::string& id) {
   return pids;
 }
 
-/// What a host does after a start has ended: it ends ranks that still run, and removes the shared
-/// memory of Open MPI, which mpirun leaves behind if it is killed.
+/// A command for a host after a start has ended. It ends ranks that still run, and removes the
+/// shared memory of Open MPI, which mpirun leaves behind if it is killed.
 std::string clearing_command(const std::string& id, const std::string& job) {
   return fmt::format(
       "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do p=${{f#/proc/}}; kill -9 "

@@ -13,7 +13,7 @@ namespace {
 constexpr double kAsk = 1;         ///< seconds between questions to hosts that are out
 constexpr double kRequest = 5;     ///< between requests: ranks that are starting may miss one
 constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step, with and without a pending line
-constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, usual gaps between steps
+constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, mean gaps between steps
 constexpr int kSilent = 2;         ///< questions in a row without an answer: the host is lost
 constexpr double kLongStart = 60;  ///< then the program writes no steps, or reads much data
 
@@ -56,7 +56,7 @@ void Supervisor::start(const Machines::Change& change, std::int64_t step) {
   }
   joining_.clear();
   step_ = -1;
-  usual_gap_ = 0;
+  mean_gap_ = 0;
   stalled_ = false;
   note_progress(-1);
   next_ask_ = machines_.now() + kAsk;
@@ -82,7 +82,7 @@ void Supervisor::look_at_step() {
 void Supervisor::note_progress(std::int64_t step) {
   constexpr double kNew = 0.2;
   const double now = machines_.now(), gap = now - progress_at_;
-  if (step_ >= 0) usual_gap_ += (usual_gap_ == 0 ? 1 : kNew) * (gap - usual_gap_);
+  if (step_ >= 0) mean_gap_ += (mean_gap_ == 0 ? 1 : kNew) * (gap - mean_gap_);
   step_ = step;
   newest_step_ = std::max(newest_step_, step);
   progress_at_ = now;
@@ -113,12 +113,12 @@ void Supervisor::ask_missing() {
   next_ask_ = machines_.now() + kAsk;
 }
 
-/// A host without power or network answers nobody, and MPI waits for it. So the hosts in use are
+/// A host without power or network does not answer, and MPI waits for it. So the hosts in use are
 /// asked when steps stop, and less often while all of them answer.
 void Supervisor::ask_if_stalled() {
   if (asking_ != Asking::none || shares_.size() < 2 || stalled_) return;
   constexpr int kMostDoublings = 5;
-  const double quiet = std::max(kQuiet, kGaps * usual_gap_) *
+  const double quiet = std::max(kQuiet, kGaps * mean_gap_) *
                        (1 << std::min(stalled_questions_, kMostDoublings));
   if (silent_ == 0 && machines_.now() - progress_at_ < quiet) return;
   ++stalled_questions_;

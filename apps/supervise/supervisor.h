@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What the supervisor needs from this machine and the hosts. Tests replace it. One thread.
+/// This machine and the hosts, as the supervisor needs them. Tests replace it. One thread.
 class Machines {
  public:
   /// The reason of a start, for the environment of the ranks.
@@ -108,7 +108,7 @@ class Supervisor {
   enum class Asking { none, missing, stalled } asking_ = Asking::none;
   std::int64_t step_ = -1;    ///< finished by the present start; -1: unknown
   double progress_at_ = 0;    ///< when the last step was finished, or the start
-  double usual_gap_ = 0;      ///< seconds between steps, smoothed
+  double mean_gap_ = 0;       ///< seconds between steps, smoothed
   int stalled_questions_ = 0, silent_ = 0;  ///< since the last step; the last of them without answers
   bool stalled_ = false;  ///< mpirun was ended, because a host does not answer
   std::vector<std::string> joining_;  ///< hosts for which the ranks were asked to stop

@@ -13,6 +13,8 @@ done
 # use the same names.
 export OMPI_MCA_ess_singleton_isolated=1
 
+ln -s "$build" "$folder/build"
+echo "localhost slots=2" >"$folder/hosts"
 # The files that examples name. Files of zeros are valid CIFAR-10 data.
 mkdir -p "$folder/data/cifar10"
 printf 'class%s\n' {0..9} >"$folder/data/cifar10/batches.meta.txt"

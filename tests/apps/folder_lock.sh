@@ -23,7 +23,7 @@ rm "$logs/run.lock.1"
 await 30 ended
 lines=$(wc -l <"$logs/metrics.jsonl")
 collect
-expect_error "logs that were taken over" 1 "$logs host.elsewhere"
+expect_error "logs that were taken over" 69 "$logs host.elsewhere"
 expect "nothing more is written" test "$(wc -l <"$logs/metrics.jsonl")" = "$lines"
 expect "the other's claim stays" test -e "$logs/run.lock.2"
 
@@ -40,7 +40,7 @@ start 1 --steps 1 --run "$folder/alive"
 await 60 waits
 touch "$folder/alive/run.lock.1"
 collect
-expect_error "a sign of life ends the wait" 1 "--run $folder/alive host.elsewhere"
+expect_error "a sign of life ends the wait" 69 "--run $folder/alive host.elsewhere"
 expect_files "and nothing is written" "$folder/alive" run.lock.1
 
 claim "$folder/released" 15

@@ -85,7 +85,7 @@ expect "killed after a resume: a checkpoint is named" grep -q 'last checkpoint' 
 # shellcheck disable=SC2016
 run mpirun -np 3 bash -c '[[ $OMPI_COMM_WORLD_RANK != 1 ]] || kill -STOP $$; exec "$@"' - \
   "$build/train_cifar" "${small[@]}" --global-batch 12 --steps 2
-expect_error "a rank that is stopped before MPI is up" 1 '^train_cifar: rank.1 stopped SIGSTOP MPI'
+expect_error "a rank that is stopped before MPI is up" 68 '^train_cifar: rank.1 stopped SIGSTOP MPI'
 
 # Suspended and continued as a whole, in any order.
 start 3 --global-batch 12

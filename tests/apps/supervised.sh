@@ -7,8 +7,8 @@
 need_h5py
 small_checkpoints
 cd "$folder" || exit 1  # its memory has the name of this folder
-steps=600
-options=("${small[@]}" --steps $steps --checkpoint-every 5 --run)
+steps=300
+options=("${small[@]}" --steps $steps --checkpoint-every 10 --run)
 
 supervise() {  # OPTION... : starts train_cifar in the background; `launcher` is the process group
   : >"$folder/out"
@@ -66,7 +66,7 @@ expect "the same command resumes: $code" test $code = 0
 expect_same_state "a stop changes no bit" "$(step_file "$folder/whole" $steps)" "$(step_file "$folder/stopped" $steps)"
 expect "nothing is left in memory" test -z "$(find /dev/shm -maxdepth 1 -name 'lockstep-*' -newer "$folder/small.toml" -user "$(id -un)")"
 
-# What a new start cannot cure ends at once, with one line.
+# Errors that a new start cannot cure end at once, with one line.
 again() { run "$build/lockstep_run" -np 2 "$build/train_cifar" "${small[@]}" --steps 3 "$@"; }
 again --lr 1e5
 expect_error "divergence" 66 '^train_cifar: diverged'

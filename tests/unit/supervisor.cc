@@ -97,7 +97,7 @@ class FakeMachines : public Machines {
     end_ = end;
     running_ = true;
   }
-  /// `host` loses its power: steps stop, and nobody notices.
+  /// `host` loses its power: steps stop, and mpirun does not notice.
   void cut(const std::string& host) {
     down.insert(host);
     const std::vector<HostRange>& used = starts.back();
