@@ -54,7 +54,7 @@ void Supervisor::start(const Machines::Change& change, std::int64_t step) {
     if (!pending_.what.empty()) print_pending("");
     pending_ = {.what = change.what + at_step(step), .at = change.at};
   }
-  joining_.clear();
+  joined_ = std::exchange(joining_, {});
   step_ = -1;
   mean_gap_ = 0;
   stalled_ = false;
@@ -176,6 +176,8 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
     const bool used = std::ranges::find(shares_, answer.host, &HostRange::host) != shares_.end();
     if (!answer.answers && used) lost.push_back(answer.host);
   }
+  // A host that answers, but cannot run ranks, must not end the run of the others.
+  if (lost.empty() && !pending_.what.empty()) lost = joined_;
   for (const std::string& host : lost) hosts_.lost(host, at);
   const std::string what = lost.empty() ? cause.what : lost_text(lost);
   if (newest_step_ > last_step_) same_ = 0;

@@ -112,6 +112,7 @@ class Supervisor {
   int stalled_questions_ = 0, silent_ = 0;  ///< since the last step; the last of them without answers
   bool stalled_ = false;  ///< mpirun was ended, because a host does not answer
   std::vector<std::string> joining_;  ///< hosts for which the ranks were asked to stop
+  std::vector<std::string> joined_;   ///< hosts that are new in the present start
   double next_ask_ = 0, next_request_ = 0;
 };
 

@@ -80,7 +80,7 @@ kill -TERM "${runs[winner]}"
 winner_code=0
 wait "${runs[winner]}" || winner_code=$?
 expect "both wait" test "$(grep -l '^waiting' "$folder/out1" "$folder/out2" | wc -l)" = 2
-expect "one is refused" test "$loser_code" = 1
+expect "one is refused" test "$loser_code" = 69
 expect "the error names the other run" grep -qE '[0-9a-f]{32}' "$folder/err$((3 - winner))"
 expect "the other trains until it is stopped: $(cat "$folder/err$winner")" test "$winner_code" = 75
 finish

@@ -212,6 +212,18 @@ TEST(Supervisor, AHostThatAnswersAgainJoins) {
   EXPECT_NE(machines.lines[1].find("8 ranks go on from step"), std::string::npos);
 }
 
+TEST(Supervisor, AHostThatAnswersButCannotRunRanks) {
+  FakeMachines machines;
+  machines.plays = {{2, {kExitLost}}, {100, {}}, {0.4, {kExitFailure}}, {9, {kExitSuccess}}};
+  machines.later.emplace(1001, [&] { machines.down = {"d"}; });
+  machines.later.emplace(1006, [&] { machines.down.clear(); });
+  EXPECT_EQ(supervise(machines), kExitSuccess);
+  ASSERT_EQ(machines.starts.size(), 4u);
+  EXPECT_EQ(rank_count(machines.starts[2]), 8);
+  EXPECT_EQ(rank_count(machines.starts[3]), 6) << "d is out again, for ten seconds";
+  EXPECT_EQ(machines.changes[3].what, "lost host d (ranks 6, 7)");
+}
+
 TEST(Supervisor, TheCoolDownDoubles) {
   HostStates states(kHosts);
   states.lost("b", 100);
