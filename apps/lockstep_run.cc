@@ -15,6 +15,7 @@
 #include "apps/supervise/supervisor.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -73,7 +74,9 @@ void require_program(const std::string& program) {
     return !std::filesystem::is_directory(file) && ::access(file.c_str(), X_OK) == 0;
   };
   if (program.find('/') != program.npos) {
-    if (!runs(program)) fail_usage("{} is not a program. Pass its right path.", one_line(program));
+    if (is_gone(program))
+      fail_usage("{} does not exist. Pass the program's path.", one_line(program));
+    if (!runs(program)) fail_usage("{} is not a program. Pass its path.", one_line(program));
     return;
   }
   const char* const path = std::getenv("PATH");
@@ -113,9 +116,9 @@ int supervise(const RunOptions& o, const std::vector<std::string>& words) {
 int run(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const std::size_t own = own_words(words);
-  const ProgramText text{
-      "lockstep_run", "Starts the ranks of a program, and again on what is left after a failure",
-      "lockstep_run [OPTIONS] PROGRAM"};
+  const ProgramText text{"lockstep_run",
+                         "Starts the ranks of a program, and again on what is left after a failure",
+                         "lockstep_run [OPTIONS] PROGRAM"};
   std::vector<char*> parsed = {argv[0]};
   for (std::size_t i = 0; i < std::min(own + 1, words.size()); ++i)
     parsed.push_back(words[i].data());

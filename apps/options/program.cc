@@ -1,5 +1,5 @@
-// run_or_print_help() and run_without_ranks() of apps/options/help.h. They are apart from the texts of
-// a help, so that a program without MPI links only these.
+// run_or_print_help() and run_without_ranks() of apps/options/help.h. They are apart from the texts
+// of a help, so that a program without MPI links only these.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -85,8 +85,8 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
 /// Why lockstep_run started these ranks, as summary.json and metrics.jsonl have it; empty: it did
 /// not, or it is the first start. `seconds`: from the failure until training began again.
 std::string change_of_ranks(const RunPlan& plan, std::int64_t ranks) {
-  const char *const what = std::getenv("LOCKSTEP_CHANGE"),
-                    *const at = std::getenv("LOCKSTEP_CHANGED_AT");
+  const char *const what = std::getenv("LOCKSTEP_CHANGE"), *const at =
+                                                               std::getenv("LOCKSTEP_CHANGED_AT");
   if (what == nullptr || at == nullptr) return "";
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
   return ordered_json{{"step", plan.start.step},

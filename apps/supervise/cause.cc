@@ -30,7 +30,7 @@ constexpr Row kRows[] = {
     {kExitStorage, false, "a file cannot be written"},
     {kExitRequeue, false, ""},
     {205, true, "mpirun lost its connection to a host"},  // of Open MPI 4
-    {126, false, "the program cannot be executed"},  // codes of shells
+    {126, false, "the program cannot be executed"},       // codes of shells
     {127, false, "the program was not found"},
 };
 

@@ -25,9 +25,9 @@ int most_ranks(const std::vector<std::string>& words);
 /// The words of mpirun. `names`: variables that ranks on other hosts need too.
 std::vector<std::string> mpirun_words(const Command& command, const std::vector<HostRange>& shares,
                                       const std::vector<std::string>& names);
-/// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine, the
-/// fast layers on one host, more ranks than cores, root, and no second of grace for ranks whose run
-/// has ended. `cores`: usable_cores(). `fills`: these are all cores of the machine.
+/// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine,
+/// the fast layers on one host, more ranks than cores, root, and no second of grace for ranks whose
+/// run has ended. `cores`: usable_cores(). `fills`: these are all cores of the machine.
 std::map<std::string, std::string> mpirun_environment(const std::vector<HostRange>& shares,
                                                       int cores, bool fills);
 /// usable_cores() are all cores of this machine.

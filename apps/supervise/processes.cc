@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -142,7 +142,8 @@ pid_t spawn(const std::vector<std::string>& words,
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t parent = ::getpid(), pid = ::fork();
-  if (pid < 0) fail("cannot start {}: {}. End other programs.", words.front(), std::strerror(errno));
+  if (pid < 0)
+    fail("cannot start {}: {}. End other programs.", words.front(), std::strerror(errno));
   if (pid > 0) {
     ::setpgid(pid, pid);
     return pid;
@@ -192,9 +193,8 @@ double Processes::now() {
 
 void Processes::start(const std::vector<HostRange>& shares, const Change& change, int number) {
   former_steps_ = step_files(memory_);
-  std::map<std::string, std::string> own = {{"LOCKSTEP_MEMORY", memory_},
-                                            {kSupervisor, id_},
-                                            {"LOCKSTEP_START", std::to_string(number)}};
+  std::map<std::string, std::string> own = {
+      {"LOCKSTEP_MEMORY", memory_}, {kSupervisor, id_}, {"LOCKSTEP_START", std::to_string(number)}};
   if (!change.what.empty()) {
     own["LOCKSTEP_CHANGE"] = change.what;
     own["LOCKSTEP_CHANGED_AT"] = fmt::format("{:.3f}", change.at);
@@ -229,9 +229,9 @@ void Processes::ask(const std::vector<std::string>& hosts) {
       question.answer.answers = true;
       question.answer.step = step();
     } else {
-      put(question, fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
-                                ended_ ? clearing_command(id_, job_) : "", kMemory, memory_,
-                                kAnswer));
+      put(question,
+          fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
+                      ended_ ? clearing_command(id_, job_) : "", kMemory, memory_, kAnswer));
     }
   }
 }
@@ -261,7 +261,8 @@ Machines::Event Processes::wait(double seconds) {
   const double end = now() + seconds;
   for (bool first = true;; first = false) {
     const bool silent = asked_ && now() >= limit_;
-    const bool open = std::ranges::any_of(questions_, [](const Question& q) { return q.pipe >= 0; });
+    const bool open =
+        std::ranges::any_of(questions_, [](const Question& q) { return q.pipe >= 0; });
     if (asked_ && (silent || !open)) {
       for (const Question& question : questions_) event.answers.push_back(question.answer);
       end_questions();
@@ -300,7 +301,8 @@ void Processes::reap(Event& event) {
     mpirun_ = 0;
     ended_ = true;
     clear_host();
-    event.ended = WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
+    event.ended =
+        WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
   }
 }
 
@@ -366,7 +368,8 @@ void Processes::forget(const std::vector<std::string>& hosts) {
 }
 
 void Processes::tell(const std::string& line) {
-  print_error(fmt::format("lockstep_run: {:%H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), line));
+  print_error(
+      fmt::format("lockstep_run: {:%H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), line));
 }
 
 bool Processes::is_local(const std::string& host) const { return local_.at(host); }

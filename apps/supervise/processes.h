@@ -15,9 +15,9 @@
 
 namespace lockstep {
 
-/// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD, which wait() receives. If this process ends,
-/// even by SIGKILL, the kernel ends mpirun by SIGTERM, and mpirun ends the ranks. One object and one
-/// thread in a process.
+/// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD, which wait() receives. If this process
+/// ends, even by SIGKILL, the kernel ends mpirun by SIGTERM, and mpirun ends the ranks. One object
+/// and one thread in a process.
 class Processes : public Machines {
  public:
   /// Seconds after which a host does not answer. srun needs longer than ssh.
@@ -41,8 +41,8 @@ class Processes : public Machines {
   /// A process that asks one host.
   struct Question {
     Answer answer;
-    pid_t pid = 0;         ///< 0: none is needed, or it has ended
-    int pipe = -1;         ///< its output; -1: closed
+    pid_t pid = 0;  ///< 0: none is needed, or it has ended
+    int pipe = -1;  ///< its output; -1: closed
     std::string text = {};
   };
 
@@ -65,9 +65,9 @@ class Processes : public Machines {
       former_steps_;
   std::map<std::string, bool> local_;  ///< by host: it is this one
   sigset_t blocked_;
-  int signals_ = -1;   ///< a descriptor of them
-  pid_t mpirun_ = 0;   ///< 0: it does not run
-  std::string job_;    ///< of mpirun's shared memory (Open MPI 4); empty: not known yet
+  int signals_ = -1;  ///< a descriptor of them
+  pid_t mpirun_ = 0;  ///< 0: it does not run
+  std::string job_;   ///< of mpirun's shared memory (Open MPI 4); empty: not known yet
   double next_look_ = 0;
   std::vector<Question> questions_;
   bool asked_ = false;  ///< a question without its answers

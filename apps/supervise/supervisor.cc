@@ -10,12 +10,12 @@
 namespace lockstep {
 namespace {
 
-constexpr double kAsk = 1;         ///< seconds between questions to hosts that are out
-constexpr double kRequest = 5;     ///< between requests: ranks that are starting may miss one
+constexpr double kAsk = 1;      ///< seconds between questions to hosts that are out
+constexpr double kRequest = 5;  ///< between requests: ranks that are starting may miss one
 constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step, with and without a pending line
 constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, mean gaps between steps
-constexpr int kSilent = 2;         ///< questions in a row without an answer: the host is lost
-constexpr double kLongStart = 60;  ///< then the program writes no steps, or reads much data
+constexpr int kSilent = 2;               ///< questions in a row without an answer: the host is lost
+constexpr double kLongStart = 60;        ///< then the program writes no steps, or reads much data
 
 std::string at_step(std::int64_t step) { return step < 0 ? "" : fmt::format(" at step {}", step); }
 
@@ -72,8 +72,7 @@ void Supervisor::look_at_step() {
   const std::string text = counted(ranks, "rank") + (ranks == 1 ? " goes on" : " go on");
   if (pending_.from < 0) pending_.from = step;
   if (step > pending_.from) {
-    print_pending(
-        fmt::format("; {} from step {} after {:.1f} s", text, pending_.from, seconds));
+    print_pending(fmt::format("; {} from step {} after {:.1f} s", text, pending_.from, seconds));
   } else if (step < 0 && seconds > kLongStart) {
     print_pending("; " + text);
   }
@@ -118,8 +117,8 @@ void Supervisor::ask_missing() {
 void Supervisor::ask_if_stalled() {
   if (asking_ != Asking::none || shares_.size() < 2 || stalled_) return;
   constexpr int kMostDoublings = 5;
-  const double quiet = std::max(kQuiet, kGaps * mean_gap_) *
-                       (1 << std::min(stalled_questions_, kMostDoublings));
+  const double quiet =
+      std::max(kQuiet, kGaps * mean_gap_) * (1 << std::min(stalled_questions_, kMostDoublings));
   if (silent_ == 0 && machines_.now() - progress_at_ < quiet) return;
   ++stalled_questions_;
   machines_.ask(names_in_use());
@@ -158,8 +157,8 @@ std::optional<int> Supervisor::on_end(const End& end) {
   }
   if (!joining_.empty() && stopped) {
     const bool one = joining_.size() == 1;
-    const std::string what = fmt::format("host{} {} join{}", one ? "" : "s",
-                                         fmt::join(joining_, ", "), one ? "s" : "");
+    const std::string what =
+        fmt::format("host{} {} join{}", one ? "" : "s", fmt::join(joining_, ", "), one ? "s" : "");
     for (const std::string& host : joining_) hosts_.join(host);
     start({what, machines_.now()}, newest_step_);
     return {};

@@ -1,5 +1,5 @@
-// Supervisor: starts the ranks again on the hosts that are left, until they have trained to the end.
-// It decides; processes and clocks are behind Machines.
+// Supervisor: starts the ranks again on the hosts that are left, until they have trained to the
+// end. It decides; processes and clocks are behind Machines.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ class Machines {
   virtual void start(const std::vector<HostRange>& shares, const Change& change, int number) = 0;
   /// Sends `signal` to mpirun, if it runs.
   virtual void send(int signal) = 0;
-  /// Asks hosts whether they answer, and for their steps. wait() returns the answers. A host without
-  /// an answer after the limit of Machines does not answer. At most one question at a time.
+  /// Asks hosts whether they answer, and for their steps. wait() returns the answers. A host
+  /// without an answer after the limit of Machines does not answer. At most one question at a time.
   virtual void ask(const std::vector<std::string>& hosts) = 0;
   /// Returns after an event, or after `seconds` with an empty one.
   virtual Event wait(double seconds) = 0;
@@ -52,10 +52,11 @@ class Machines {
 
 struct SupervisorOptions {
   std::vector<Host> hosts;
-  int ranks = 1;              ///< wanted
-  int least = 1;              ///< with fewer ranks the run ends
-  int restarts = 20;          ///< failures that a new start may follow
-  bool keeps_memory = false;  ///< after exit code 75: the batch system starts the same command again
+  int ranks = 1;      ///< wanted
+  int least = 1;      ///< with fewer ranks the run ends
+  int restarts = 20;  ///< failures that a new start may follow
+  bool keeps_memory =
+      false;  ///< after exit code 75: the batch system starts the same command again
 };
 
 class Supervisor {
@@ -71,8 +72,8 @@ class Supervisor {
  private:
   /// A change whose line is printed when the ranks run again.
   struct Pending {
-    std::string what;  ///< "lost host node2 (ranks 2, 3) at step 1204"; empty: none
-    double at = 0;     ///< unix seconds of the failure
+    std::string what;        ///< "lost host node2 (ranks 2, 3) at step 1204"; empty: none
+    double at = 0;           ///< unix seconds of the failure
     std::int64_t from = -1;  ///< the step from which the ranks go on; -1: not known yet
   };
 
@@ -106,11 +107,12 @@ class Supervisor {
   int stop_signal_ = 0;            ///< the last request of the user to stop; 0: none
   int interrupts_ = 0;             ///< SIGINT and SIGTERM among them
   enum class Asking { none, missing, stalled } asking_ = Asking::none;
-  std::int64_t step_ = -1;    ///< finished by the present start; -1: unknown
-  double progress_at_ = 0;    ///< when the last step was finished, or the start
-  double mean_gap_ = 0;       ///< seconds between steps, smoothed
-  int stalled_questions_ = 0, silent_ = 0;  ///< since the last step; the last of them without answers
-  bool stalled_ = false;  ///< mpirun was ended, because a host does not answer
+  std::int64_t step_ = -1;  ///< finished by the present start; -1: unknown
+  double progress_at_ = 0;  ///< when the last step was finished, or the start
+  double mean_gap_ = 0;     ///< seconds between steps, smoothed
+  int stalled_questions_ = 0,
+      silent_ = 0;                    ///< since the last step; the last of them without answers
+  bool stalled_ = false;              ///< mpirun was ended, because a host does not answer
   std::vector<std::string> joining_;  ///< hosts for which the ranks were asked to stop
   std::vector<std::string> joined_;   ///< hosts that are new in the present start
   double next_ask_ = 0, next_request_ = 0;

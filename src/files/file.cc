@@ -128,9 +128,9 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& file) {
 }
 
 void fail_to(const char* verb, const std::filesystem::path& path, int error) {
-  throw Error(fmt::format("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error),
-                          advice(error)),
-              kExitStorage);
+  throw Error(
+      fmt::format("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), advice(error)),
+      kExitStorage);
 }
 
 void sync_directory(const std::filesystem::path& directory) {

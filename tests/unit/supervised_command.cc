@@ -35,7 +35,8 @@ TEST(SupervisedCommand, Hosts) {
   EXPECT_EQ(parse_hosts("a:4,b")[1].slots, 1);
   for (const char* text : {"", "# none\n", "node1 slots=0\n", "node1 slots=2x\n", "node1 max=2\n"})
     EXPECT_THROW(read(text), Error) << text;
-  for (const char* list : {"a:x", ":2", "a,,b", "a:"}) EXPECT_THROW(parse_hosts(list), Error) << list;
+  for (const char* list : {"a:x", ":2", "a,,b", "a:"})
+    EXPECT_THROW(parse_hosts(list), Error) << list;
   EXPECT_THROW(read_hostfile("/nowhere"), Error);
   try {
     read("node1\nnode2 slots=-1\n");
@@ -63,7 +64,8 @@ TEST(SupervisedCommand, Shares) {
 TEST(SupervisedCommand, MostRanks) {
   EXPECT_EQ(most_ranks({"p", "--shards", "12"}), 12);
   EXPECT_EQ(most_ranks({"p", "--shards=12", "--shards", "6"}), 6) << "the last value counts";
-  for (const Words& words : {Words{"p"}, {"p", "--shards"}, {"p", "--shards", "x"}, {"--shards", "0"}})
+  for (const Words& words :
+       {Words{"p"}, {"p", "--shards"}, {"p", "--shards", "x"}, {"--shards", "0"}})
     EXPECT_EQ(most_ranks(words), std::numeric_limits<int>::max());
 }
 

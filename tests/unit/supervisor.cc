@@ -12,8 +12,8 @@
 namespace lockstep {
 namespace {
 
-/// How one start of mpirun goes: it ends after `seconds` with `end`, and finishes `per_second` steps
-/// a second after half a second.
+/// How one start of mpirun goes: it ends after `seconds` with `end`, and finishes `per_second`
+/// steps a second after half a second.
 struct Play {
   double seconds = 1;
   End end;
@@ -22,8 +22,8 @@ struct Play {
 
 class FakeMachines : public Machines {
  public:
-  std::vector<Play> plays;             ///< one for each start; the last one is repeated
-  std::set<std::string> down;          ///< hosts that do not answer
+  std::vector<Play> plays;     ///< one for each start; the last one is repeated
+  std::set<std::string> down;  ///< hosts that do not answer
   std::multimap<double, std::function<void()>> later;  ///< by time
   bool has_steps = true;
 
@@ -56,7 +56,8 @@ class FakeMachines : public Machines {
     EXPECT_TRUE(asked_.empty()) << "one question at a time";
     ++questions;
     asked_ = hosts;
-    const bool all = std::ranges::none_of(hosts, [&](const auto& host) { return down.count(host); });
+    const bool all =
+        std::ranges::none_of(hosts, [&](const auto& host) { return down.count(host); });
     answer_at_ = time_ + (all ? 0.1 : 1);
   }
   Event wait(double seconds) override {
@@ -131,10 +132,10 @@ int supervise(FakeMachines& machines, SupervisorOptions options = {.hosts = kHos
 TEST(Supervisor, EveryExitCode) {
   // The code of mpirun, and the number of starts.
   const std::map<int, int> starts = {
-      {kExitSuccess, 1},  {kExitFailure, 3},       {kExitUsage, 1},   {kExitData, 1},
-      {kExitDiverged, 1}, {kExitLost, 3},          {kExitHang, 3},    {kExitInUse, 1},
-      {kExitStorage, 1},  {kExitRequeue, 1},       {126, 1},          {127, 1},
-      {128 + SIGKILL, 3}, {128 + SIGSEGV, 3},      {205, 3},          {255, 3}};
+      {kExitSuccess, 1},  {kExitFailure, 3},  {kExitUsage, 1}, {kExitData, 1},
+      {kExitDiverged, 1}, {kExitLost, 3},     {kExitHang, 3},  {kExitInUse, 1},
+      {kExitStorage, 1},  {kExitRequeue, 1},  {126, 1},        {127, 1},
+      {128 + SIGKILL, 3}, {128 + SIGSEGV, 3}, {205, 3},        {255, 3}};
   for (const auto& [code, count] : starts) {
     FakeMachines machines;
     machines.plays = {{.end = {code}, .per_second = 0}};
@@ -190,7 +191,8 @@ TEST(Supervisor, APoisonedStepEndsTheRun) {
   machines.plays = {{2, {139}}, {1, {139}, 0}, {1, {kExitLost}, 0}, {5, {kExitSuccess}}};
   EXPECT_EQ(supervise(machines), kExitLost) << "the last failure";
   EXPECT_EQ(machines.starts.size(), 3u) << "whatever the code is";
-  EXPECT_NE(machines.lines.back().find("at step 150; 3 failures without another"), std::string::npos);
+  EXPECT_NE(machines.lines.back().find("at step 150; 3 failures without another"),
+            std::string::npos);
 
   FakeMachines advances;
   advances.plays = {{2, {139}}};
