@@ -352,12 +352,12 @@ std::int64_t Processes::step() {
   return step;
 }
 
-void Processes::forget(const std::vector<std::string>& hosts) {
+void Processes::forget() {
   std::error_code ignored;
   for (const fs::path& folder : memory_folders(memory_)) fs::remove_all(folder, ignored);
   end_questions();
-  for (const std::string& host : hosts) {
-    if (is_local(host)) continue;
+  for (const auto& [host, local] : local_) {
+    if (local) continue;
     questions_.push_back({.answer = {.host = host}});
     put(questions_.back(), fmt::format("rm -rf {}/{}-*; echo {}", kMemory, memory_, kAnswer));
   }

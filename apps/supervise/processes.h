@@ -34,7 +34,7 @@ class Processes : public Machines {
   void ask(const std::vector<std::string>& hosts) override;
   Event wait(double seconds) override;
   std::int64_t step() override;
-  void forget(const std::vector<std::string>& hosts) override;
+  void forget() override;
   void tell(const std::string& line) override;
 
  private:

@@ -19,6 +19,22 @@ constexpr double kLongStart = 60;        ///< then the program writes no steps, 
 
 std::string at_step(std::int64_t step) { return step < 0 ? "" : fmt::format(" at step {}", step); }
 
+/// "lost host node2 (ranks 2, 3)"
+std::string lost_text(const std::vector<HostRange>& shares, const std::vector<std::string>& lost) {
+  std::vector<std::string> texts;
+  for (const HostRange& share : shares) {
+    if (std::ranges::find(lost, share.host) != lost.end())
+      texts.push_back(fmt::format("{} ({})", share.host, ranks_text(share)));
+  }
+  return fmt::format("lost host{} {}", texts.size() == 1 ? "" : "s", fmt::join(texts, ", "));
+}
+
+std::vector<std::string> names_of(const std::vector<HostRange>& shares) {
+  std::vector<std::string> names;
+  for (const HostRange& share : shares) names.push_back(share.host);
+  return names;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(const SupervisorOptions& options, Machines& machines)
@@ -44,31 +60,28 @@ int Supervisor::run() {
   }
   if (!pending_.what.empty()) print_pending("");
   const bool keeps = *code == kExitInUse || (*code == kExitRequeue && options_.keeps_memory);
-  if (!keeps) machines_.forget(host_names());
+  if (!keeps) machines_.forget();
   return *code;
 }
 
 void Supervisor::start(const Machines::Change& change, std::int64_t step) {
-  shares_ = hosts_.share(options_.ranks);
   if (!change.what.empty()) {
     if (!pending_.what.empty()) print_pending("");
     pending_ = {.what = change.what + at_step(step), .at = change.at};
   }
-  joined_ = std::exchange(joining_, {});
-  step_ = -1;
-  mean_gap_ = 0;
-  stalled_ = false;
-  note_progress(-1);
+  present_ = {.shares = hosts_.share(options_.ranks),
+              .joined = std::exchange(joining_, {}),
+              .progress_at = machines_.now()};
   next_ask_ = machines_.now() + kAsk;
-  machines_.start(shares_, change, ++starts_);
+  machines_.start(present_.shares, change, ++starts_);
 }
 
 void Supervisor::look_at_step() {
   const std::int64_t step = machines_.step();
-  if (step > step_) note_progress(step);
+  if (step > present_.step) note_progress(step);
   if (pending_.what.empty()) return;
   const double seconds = machines_.now() - pending_.at;
-  const int ranks = rank_count(shares_);
+  const int ranks = rank_count(present_.shares);
   const std::string text = counted(ranks, "rank") + (ranks == 1 ? " goes on" : " go on");
   if (pending_.from < 0) pending_.from = step;
   if (step > pending_.from) {
@@ -80,12 +93,13 @@ void Supervisor::look_at_step() {
 
 void Supervisor::note_progress(std::int64_t step) {
   constexpr double kNew = 0.2;
-  const double now = machines_.now(), gap = now - progress_at_;
-  if (step_ >= 0) mean_gap_ += (mean_gap_ == 0 ? 1 : kNew) * (gap - mean_gap_);
-  step_ = step;
+  const double now = machines_.now(), gap = now - present_.progress_at;
+  if (present_.step >= 0)
+    present_.mean_gap += (present_.mean_gap == 0 ? 1 : kNew) * (gap - present_.mean_gap);
+  present_.step = step;
   newest_step_ = std::max(newest_step_, step);
-  progress_at_ = now;
-  stalled_questions_ = silent_ = 0;
+  present_.progress_at = now;
+  present_.stalled_questions = present_.silent = 0;
 }
 
 void Supervisor::print_pending(const std::string& end) {
@@ -106,7 +120,7 @@ void Supervisor::on_signal(int signal) {
 void Supervisor::ask_missing() {
   const std::vector<std::string> out = hosts_.out();
   if (asking_ != Asking::none || out.empty() || stop_signal_ != 0 || !joining_.empty()) return;
-  if (machines_.now() < next_ask_ || rank_count(shares_) >= options_.ranks) return;
+  if (machines_.now() < next_ask_ || rank_count(present_.shares) >= options_.ranks) return;
   machines_.ask(out);
   asking_ = Asking::missing;
   next_ask_ = machines_.now() + kAsk;
@@ -115,22 +129,22 @@ void Supervisor::ask_missing() {
 /// A host without power or network does not answer, and MPI waits for it. So the hosts in use are
 /// asked when steps stop, and less often while all of them answer.
 void Supervisor::ask_if_stalled() {
-  if (asking_ != Asking::none || shares_.size() < 2 || stalled_) return;
+  if (asking_ != Asking::none || present_.shares.size() < 2 || present_.ended_by_us) return;
   constexpr int kMostDoublings = 5;
-  const double quiet =
-      std::max(kQuiet, kGaps * mean_gap_) * (1 << std::min(stalled_questions_, kMostDoublings));
-  if (silent_ == 0 && machines_.now() - progress_at_ < quiet) return;
-  ++stalled_questions_;
-  machines_.ask(names_in_use());
+  const double quiet = std::max(kQuiet, kGaps * present_.mean_gap) *
+                       (1 << std::min(present_.stalled_questions, kMostDoublings));
+  if (present_.silent == 0 && machines_.now() - present_.progress_at < quiet) return;
+  ++present_.stalled_questions;
+  machines_.ask(names_of(present_.shares));
   asking_ = Asking::stalled;
 }
 
 void Supervisor::on_answers_of_stalled(const std::vector<Machines::Answer>& answers) {
   const bool all = std::ranges::all_of(answers, &Machines::Answer::answers);
-  silent_ = all ? 0 : silent_ + 1;
-  if (silent_ < kSilent) return;
+  present_.silent = all ? 0 : present_.silent + 1;
+  if (present_.silent < kSilent) return;
   machines_.send(SIGKILL);  // mpirun too would wait for the host
-  stalled_ = true;
+  present_.ended_by_us = true;
 }
 
 void Supervisor::on_answers(const std::vector<Machines::Answer>& answers) {
@@ -168,17 +182,16 @@ std::optional<int> Supervisor::on_end(const End& end) {
 }
 
 std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
-  const double at = stalled_ ? progress_at_ : machines_.now();
+  const double at = present_.ended_by_us ? present_.progress_at : machines_.now();
   std::vector<std::string> lost;
   for (const Machines::Answer& answer : answers_of_all()) {
     newest_step_ = std::max(newest_step_, answer.step);
-    const bool used = std::ranges::find(shares_, answer.host, &HostRange::host) != shares_.end();
-    if (!answer.answers && used) lost.push_back(answer.host);
+    if (!answer.answers) lost.push_back(answer.host);
   }
   // A host that answers, but cannot run ranks, must not end the run of the others.
-  if (lost.empty() && !pending_.what.empty()) lost = joined_;
+  if (lost.empty() && !pending_.what.empty()) lost = present_.joined;
   for (const std::string& host : lost) hosts_.lost(host, at);
-  const std::string what = lost.empty() ? cause.what : lost_text(lost);
+  const std::string what = lost.empty() ? cause.what : lost_text(present_.shares, lost);
   if (newest_step_ > last_step_) same_ = 0;
   if (lost.empty()) ++same_;
   last_step_ = newest_step_;
@@ -225,29 +238,8 @@ std::vector<Machines::Answer> Supervisor::answers_of_all() {
   };
   if (asking_ != Asking::none) wait_for_answers();  // to a former question
   asking_ = Asking::none;
-  machines_.ask(names_in_use());
+  machines_.ask(names_of(present_.shares));
   return wait_for_answers();
-}
-
-std::string Supervisor::lost_text(const std::vector<std::string>& lost) const {
-  std::vector<std::string> texts;
-  for (const HostRange& share : shares_) {
-    if (std::ranges::find(lost, share.host) != lost.end())
-      texts.push_back(fmt::format("{} ({})", share.host, ranks_text(share)));
-  }
-  return fmt::format("lost host{} {}", texts.size() == 1 ? "" : "s", fmt::join(texts, ", "));
-}
-
-std::vector<std::string> Supervisor::names_in_use() const {
-  std::vector<std::string> names;
-  for (const HostRange& share : shares_) names.push_back(share.host);
-  return names;
-}
-
-std::vector<std::string> Supervisor::host_names() const {
-  std::vector<std::string> names;
-  for (const Host& host : options_.hosts) names.push_back(host.name);
-  return names;
 }
 
 }  // namespace lockstep

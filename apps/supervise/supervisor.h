@@ -44,8 +44,8 @@ class Machines {
   virtual Event wait(double seconds) = 0;
   /// The last finished step, as this host knows it; -1: unknown.
   virtual std::int64_t step() = 0;
-  /// Removes the state in the memory of `hosts`.
-  virtual void forget(const std::vector<std::string>& hosts) = 0;
+  /// Removes the state in the memory of all hosts.
+  virtual void forget() = 0;
   /// Prints a line with the time.
   virtual void tell(const std::string& line) = 0;
 };
@@ -77,6 +77,18 @@ class Supervisor {
     std::int64_t from = -1;  ///< the step from which the ranks go on; -1: not known yet
   };
 
+  /// The start that runs.
+  struct Present {
+    std::vector<HostRange> shares = {};
+    std::vector<std::string> joined = {};  ///< hosts that are new
+    std::int64_t step = -1;                ///< that it has finished; -1: unknown
+    double progress_at = 0;                ///< when that was, or the start
+    double mean_gap = 0;                   ///< seconds between steps, smoothed
+    int stalled_questions = 0;             ///< since the last step
+    int silent = 0;                        ///< the last of them that a host did not answer
+    bool ended_by_us = false;              ///< because of these
+  };
+
   void start(const Machines::Change& change, std::int64_t step);
   void look_at_step();
   void note_progress(std::int64_t step);
@@ -91,14 +103,11 @@ class Supervisor {
   std::optional<int> on_failure(const End& end, const Cause& cause);
   std::string why_to_end(int left) const;
   std::vector<Machines::Answer> answers_of_all();
-  std::string lost_text(const std::vector<std::string>& lost) const;
-  std::vector<std::string> names_in_use() const;
-  std::vector<std::string> host_names() const;
 
   const SupervisorOptions options_;
   Machines& machines_;
   HostStates hosts_;
-  std::vector<HostRange> shares_;  ///< of the present start
+  Present present_;
   Pending pending_;
   int starts_ = 0, failures_ = 0;
   int same_ = 0;                   ///< failures of the ranks since a step was finished
@@ -107,14 +116,7 @@ class Supervisor {
   int stop_signal_ = 0;            ///< the last request of the user to stop; 0: none
   int interrupts_ = 0;             ///< SIGINT and SIGTERM among them
   enum class Asking { none, missing, stalled } asking_ = Asking::none;
-  std::int64_t step_ = -1;  ///< finished by the present start; -1: unknown
-  double progress_at_ = 0;  ///< when the last step was finished, or the start
-  double mean_gap_ = 0;     ///< seconds between steps, smoothed
-  int stalled_questions_ = 0,
-      silent_ = 0;                    ///< since the last step; the last of them without answers
-  bool stalled_ = false;              ///< mpirun was ended, because a host does not answer
   std::vector<std::string> joining_;  ///< hosts for which the ranks were asked to stop
-  std::vector<std::string> joined_;   ///< hosts that are new in the present start
   double next_ask_ = 0, next_request_ = 0;
 };
 

@@ -89,7 +89,7 @@ class FakeMachines : public Machines {
     }
   }
   std::int64_t step() override { return running_ && has_steps ? step_now() : -1; }
-  void forget(const std::vector<std::string>&) override { ++forgotten; }
+  void forget() override { ++forgotten; }
   void tell(const std::string& line) override { lines.push_back(line); }
 
   void receive(int signal) { signal_ = signal; }
