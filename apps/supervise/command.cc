@@ -104,16 +104,19 @@ int most_ranks(const std::vector<std::string>& words) {
   return most;
 }
 
-std::vector<std::string> mpirun_words(const Command& command, const std::vector<HostRange>& shares,
+std::string hostfile_text(const std::vector<HostRange>& shares) {
+  std::string text;
+  for (const HostRange& share : shares)
+    if (!share.host.empty()) text += fmt::format("{} slots={}\n", share.host, share.count);
+  return text;
+}
+
+std::vector<std::string> mpirun_words(const Command& command, int ranks,
+                                      const std::string& hostfile,
                                       const std::vector<std::string>& names) {
-  std::vector<std::string> words = {"mpirun", "-np", std::to_string(rank_count(shares))};
-  std::string hosts;
-  for (const HostRange& share : shares) {
-    if (!share.host.empty())
-      hosts += fmt::format("{}{}:{}", hosts.empty() ? "" : ",", share.host, share.count);
-  }
-  if (!hosts.empty()) {
-    words.insert(words.end(), {"--host", hosts, "--map-by", "slot"});
+  std::vector<std::string> words = {"mpirun", "-np", std::to_string(ranks)};
+  if (!hostfile.empty()) {
+    words.insert(words.end(), {"--hostfile", hostfile, "--map-by", "slot"});
     for (const std::string& name : names) words.insert(words.end(), {"-x", name});
   }
   words.insert(words.end(), command.mpirun.begin(), command.mpirun.end());

@@ -22,8 +22,12 @@ int default_ranks();
 /// The most ranks that the program's own --shards allows; the largest int: it has none.
 int most_ranks(const std::vector<std::string>& words);
 
-/// The words of mpirun. `names`: variables that ranks on other hosts need too.
-std::vector<std::string> mpirun_words(const Command& command, const std::vector<HostRange>& shares,
+/// The lines of a hostfile for exactly these ranks; empty: the shares have no names.
+std::string hostfile_text(const std::vector<HostRange>& shares);
+/// The words of mpirun for `ranks`. `hostfile`: a file with hostfile_text(); empty: none. `names`:
+/// variables that ranks on other hosts need too.
+std::vector<std::string> mpirun_words(const Command& command, int ranks,
+                                      const std::string& hostfile,
                                       const std::vector<std::string>& names);
 /// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine,
 /// the fast layers on one host, more ranks than cores, root, and no second of grace for ranks whose

@@ -2,9 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
-#include <ifaddrs.h>
-#include <netdb.h>
+#include <glob.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -20,9 +20,11 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <regex>
 #include <set>
 #include <utility>
 
+#include "apps/supervise/this_host.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
@@ -70,38 +72,6 @@ std::int64_t step_in(std::string_view text) {
   return step;
 }
 
-std::string numeric(const sockaddr* address, socklen_t length) {
-  char text[NI_MAXHOST] = "";
-  ::getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-  return text;
-}
-
-/// The addresses of this host, as numbers.
-std::set<std::string> own_addresses() {
-  std::set<std::string> own;
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return own;
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr) continue;
-    const int family = one->ifa_addr->sa_family;
-    if (family == AF_INET) own.insert(numeric(one->ifa_addr, sizeof(sockaddr_in)));
-    if (family == AF_INET6) own.insert(numeric(one->ifa_addr, sizeof(sockaddr_in6)));
-  }
-  ::freeifaddrs(all);
-  return own;
-}
-
-bool is_own(const std::string& host, const std::set<std::string>& own) {
-  if (host.empty() || host == "localhost" || host == host_name()) return true;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0) return false;
-  bool result = false;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
-    result = result || own.count(numeric(one->ai_addr, one->ai_addrlen)) > 0;
-  ::freeaddrinfo(found);
-  return result;
-}
-
 /// The value of `name` in the environment of process `pid`; nothing: it is not set.
 std::optional<std::string> variable_of(const std::string& pid, const std::string& name) {
   std::ifstream file("/proc/" + pid + "/environ", std::ios::binary);
@@ -123,13 +93,39 @@ std::vector<std::string> ranks_of(const std::string& id) {
   return pids;
 }
 
+/// Patterns of the files that Open MPI shares between the ranks of a host, if process `pid` maps
+/// one: "vader_segment.*.UID.JOB.*" (Open MPI 4) or "sm_segment.*.UID.JOB.*" (Open MPI 5).
+std::set<std::string> segments_of(const std::string& pid) {
+  static const std::regex file(R"(/dev/shm/((?:vader|sm)_segment)\.\S+(\.\d+\.[0-9a-f]+)\.\d+$)");
+  std::set<std::string> patterns;
+  std::ifstream maps("/proc/" + pid + "/maps");
+  std::smatch found;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("_segment.") != line.npos && std::regex_search(line, found, file))
+      patterns.insert(fmt::format("{}.*{}.*", found.str(1), found.str(2)));
+  }
+  return patterns;
+}
+
 /// A command for a host after a start has ended. It ends ranks that still run, and removes the
 /// shared memory of Open MPI, which mpirun leaves behind if it is killed.
-std::string clearing_command(const std::string& id, const std::string& job) {
-  return fmt::format(
+std::string clearing_command(const std::string& id, const std::set<std::string>& segments) {
+  std::string command = fmt::format(
       "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do p=${{f#/proc/}}; kill -9 "
-      "${{p%%/*}}; done 2>/dev/null; rm -f {}/vader_segment.*.{}.{}.*; ",
-      kSupervisor, id, kMemory, ::getuid(), job.empty() ? "none" : job);
+      "${{p%%/*}}; done 2>/dev/null; ",
+      kSupervisor, id);
+  for (const std::string& pattern : segments)
+    command += fmt::format("rm -f {}/{}; ", kMemory, pattern);
+  return command;
+}
+
+/// A descriptor of a file in memory with `text`, which child processes inherit; -1: no text.
+int open_memory(const std::string& text) {
+  if (text.empty()) return -1;
+  const int file = ::memfd_create("hosts", 0);
+  if (file < 0 || ::write(file, text.data(), text.size()) != std::ssize(text))
+    fail("cannot pass the hosts to mpirun: {}. Free some memory.", std::strerror(errno));
+  return file;
 }
 
 /// Starts `words` in a process group of its own. It gets no signals from the terminal and reads
@@ -171,8 +167,7 @@ Processes::Processes(Command command, const std::vector<Host>& hosts)
       id_(unique_hex(8)),
       cores_(usable_cores()),
       fills_(owns_machine()) {
-  const std::set<std::string> own = own_addresses();
-  for (const Host& host : hosts) local_[host.name] = is_own(host.name, own);
+  for (const Host& host : hosts) local_[host.name] = is_this_host(host.name);
   sigemptyset(&blocked_);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&blocked_, signal);
   ::pthread_sigmask(SIG_BLOCK, &blocked_, nullptr);
@@ -208,9 +203,13 @@ void Processes::start(const std::vector<HostRange>& shares, const Change& change
   }
   std::map<std::string, std::string> environment = mpirun_environment(shares, cores_, fills_);
   environment.merge(own);
-  job_.clear();
+  segments_.clear();
   ended_ = false;
-  mpirun_ = spawn(mpirun_words(command_, shares, names), environment, blocked_, -1, true);
+  const int hosts = open_memory(hostfile_text(shares));
+  const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);
+  mpirun_ = spawn(mpirun_words(command_, rank_count(shares), file, names), environment, blocked_,
+                  -1, true);
+  if (hosts >= 0) ::close(hosts);
 }
 
 void Processes::send(int signal) {
@@ -231,7 +230,7 @@ void Processes::ask(const std::vector<std::string>& hosts) {
     } else {
       put(question,
           fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
-                      ended_ ? clearing_command(id_, job_) : "", kMemory, memory_, kAnswer));
+                      ended_ ? clearing_command(id_, segments_) : "", kMemory, memory_, kAnswer));
     }
   }
 }
@@ -271,7 +270,7 @@ Machines::Event Processes::wait(double seconds) {
     if (done || (!first && now() >= end)) return event;
     std::vector<pollfd> files = {{signals_, POLLIN, 0}};
     for (const Question& question : questions_) files.push_back({question.pipe, POLLIN, 0});
-    find_job();
+    find_segments();
     const double until = asked_ ? std::min(end, limit_) : end;
     ::poll(files.data(), files.size(),
            static_cast<int>(std::ceil(1000 * std::max(0.0, until - now()))));
@@ -306,30 +305,21 @@ void Processes::reap(Event& event) {
   }
 }
 
-/// PMIx names the job in the environment of each rank.
-void Processes::find_job() {
-  if (mpirun_ == 0 || !job_.empty() || now() < next_look_) return;
+void Processes::find_segments() {
+  if (mpirun_ == 0 || !segments_.empty() || now() < next_look_) return;
   constexpr double kLook = 0.2;
   next_look_ = now() + kLook;
-  for (const std::string& pid : ranks_of(id_)) {
-    const auto name = variable_of(pid, "PMIX_NAMESPACE");
-    if (!name) continue;  // mpirun
-    const bool number = name->find_first_not_of("0123456789") == name->npos;
-    job_ = number ? fmt::format("{:x}", std::stoull(*name)) : "none";
-    return;
-  }
+  for (const std::string& pid : ranks_of(id_)) segments_.merge(segments_of(pid));
 }
 
 /// As clearing_command(), on this host.
 void Processes::clear_host() {
   for (const std::string& pid : ranks_of(id_)) ::kill(std::stoi(pid), SIGKILL);
-  std::error_code none;
-  for (fs::directory_iterator entry(kMemory, none), end; !none && !job_.empty() && entry != end;
-       entry.increment(none)) {
-    const std::string name = entry->path().filename().string();
-    const bool own = name.starts_with("vader_segment.") &&
-                     name.find(fmt::format(".{}.{}.", ::getuid(), job_)) != name.npos;
-    if (own) fs::remove(entry->path(), none);
+  for (const std::string& pattern : segments_) {
+    glob_t found = {};
+    if (::glob(fmt::format("{}/{}", kMemory, pattern).c_str(), 0, nullptr, &found) == 0)
+      for (std::size_t i = 0; i < found.gl_pathc; ++i) ::unlink(found.gl_pathv[i]);
+    ::globfree(&found);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,7 @@ class Processes : public Machines {
   void read(Question& question);
   void read_signals(Event& event);
   void reap(Event& event);
-  void find_job();
+  void find_segments();
   void clear_host();
   void end_questions();
   bool is_local(const std::string& host) const;
@@ -65,9 +66,9 @@ class Processes : public Machines {
       former_steps_;
   std::map<std::string, bool> local_;  ///< by host: it is this one
   sigset_t blocked_;
-  int signals_ = -1;  ///< a descriptor of them
-  pid_t mpirun_ = 0;  ///< 0: it does not run
-  std::string job_;   ///< of mpirun's shared memory (Open MPI 4); empty: not known yet
+  int signals_ = -1;                ///< a descriptor of them
+  pid_t mpirun_ = 0;                ///< 0: it does not run
+  std::set<std::string> segments_;  ///< shared memory of Open MPI: patterns of its files
   double next_look_ = 0;
   std::vector<Question> questions_;
   bool asked_ = false;  ///< a question without its answers

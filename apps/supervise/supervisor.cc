@@ -177,6 +177,10 @@ std::optional<int> Supervisor::on_end(const End& end) {
     start({what, machines_.now()}, newest_step_);
     return {};
   }
+  // mpirun of Open MPI 5 returns 0 if it loses a host. A run that is complete leaves no step
+  // behind.
+  if (end.code == kExitSuccess && machines_.step() >= 0)
+    return on_failure({kExitLost}, cause_of({kExitLost}));
   if (!cause.restarts) return end.code;
   return on_failure(end, cause);
 }

@@ -42,7 +42,7 @@ class Machines {
   virtual void ask(const std::vector<std::string>& hosts) = 0;
   /// Returns after an event, or after `seconds` with an empty one.
   virtual Event wait(double seconds) = 0;
-  /// The last finished step, as this host knows it; -1: unknown.
+  /// The last finished step, as this host knows it; -1: unknown, or the run is complete.
   virtual std::int64_t step() = 0;
   /// Removes the state in the memory of all hosts.
   virtual void forget() = 0;

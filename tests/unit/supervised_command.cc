@@ -71,10 +71,12 @@ TEST(SupervisedCommand, MostRanks) {
 
 TEST(SupervisedCommand, WordsOfMpirun) {
   const Command command{.words = {"p", "--lr", "1"}, .mpirun = {"--tag-output"}};
-  EXPECT_EQ(mpirun_words(command, {{"", 0, 2}}, {"A"}),
+  EXPECT_EQ(mpirun_words(command, 2, "", {"A"}),
             (Words{"mpirun", "-np", "2", "--tag-output", "p", "--lr", "1"}));
-  EXPECT_EQ(mpirun_words(command, {{"a", 0, 2}, {"b", 2, 1}}, {"A"}),
-            (Words{"mpirun", "-np", "3", "--host", "a:2,b:1", "--map-by", "slot", "-x", "A",
+  EXPECT_EQ(hostfile_text({{"", 0, 2}}), "");
+  EXPECT_EQ(hostfile_text({{"a", 0, 2}, {"b", 2, 1}}), "a slots=2\nb slots=1\n");
+  EXPECT_EQ(mpirun_words(command, 3, "file", {"A"}),
+            (Words{"mpirun", "-np", "3", "--hostfile", "file", "--map-by", "slot", "-x", "A",
                    "--tag-output", "p", "--lr", "1"}));
 }
 

@@ -26,6 +26,7 @@ class FakeMachines : public Machines {
   std::set<std::string> down;  ///< hosts that do not answer
   std::multimap<double, std::function<void()>> later;  ///< by time
   bool has_steps = true;
+  int incomplete = 0;  ///< starts that end with code 0, and leave their step
 
   std::vector<std::vector<HostRange>> starts;
   std::vector<Change> changes;
@@ -88,7 +89,10 @@ class FakeMachines : public Machines {
         return event;
     }
   }
-  std::int64_t step() override { return running_ && has_steps ? step_now() : -1; }
+  std::int64_t step() override {
+    const bool complete = !running_ && std::ssize(starts) > incomplete;
+    return has_steps && !complete ? step_now() : -1;
+  }
   void forget() override { ++forgotten; }
   void tell(const std::string& line) override { lines.push_back(line); }
 
@@ -304,6 +308,14 @@ TEST(Supervisor, AnErrorOfTheSetUp) {
   down.down = {"a"};
   EXPECT_EQ(supervise(down), kExitSuccess);
   EXPECT_EQ(rank_count(down.starts.back()), 6);
+}
+
+TEST(Supervisor, MpirunThatLosesAHostWithoutAnError) {
+  FakeMachines machines;
+  machines.incomplete = 1;
+  machines.plays = {{2, {kExitSuccess}}};
+  EXPECT_EQ(supervise(machines), kExitSuccess);
+  EXPECT_EQ(machines.starts.size(), 2u);
 }
 
 TEST(Supervisor, AProgramWithoutSteps) {
