@@ -218,6 +218,16 @@ TEST(Supervisor, AHostThatAnswersAgainJoins) {
   EXPECT_NE(machines.lines[1].find("8 ranks go on from step"), std::string::npos);
 }
 
+TEST(Supervisor, RanksThatAreStartingAreNotStopped) {
+  FakeMachines machines;
+  machines.plays = {{2, {kExitLost}}, {100, {}, 0.1}, {1, {kExitSuccess}}};
+  machines.later.emplace(1001, [&] { machines.down = {"d"}; });
+  machines.later.emplace(1003.5, [&] { machines.down.clear(); });
+  EXPECT_EQ(supervise(machines), kExitSuccess);
+  ASSERT_EQ(machines.starts.size(), 3u);
+  EXPECT_GT(machines.times[2] - machines.times[1], 10) << "the time of a step";
+}
+
 TEST(Supervisor, AHostThatAnswersButCannotRunRanks) {
   FakeMachines machines;
   machines.plays = {{2, {kExitLost}}, {100, {}}, {0.4, {kExitFailure}}, {9, {kExitSuccess}}};
