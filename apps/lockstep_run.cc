@@ -49,8 +49,10 @@ void declare(OptionRows& rows, RunOptions& o) {
   rows.number("--min-np", o.least, Bounds::at_least(1, kMostRanks),
               "Ranks that must be left after a failure\n"
               "With fewer the run ends. The same command resumes it.");
-  rows.text("--mpirun", o.mpirun, "WORDS", "More options for mpirun, such as --prefix /opt/openmpi")
-      .example("\"--tag-output\"");
+  rows.add("--mpirun", OptionRow::Type::text, [&o](const std::string& text) { o.mpirun = text; },
+           [&o] { return o.mpirun; }, "WORDS",
+           "More options for mpirun, such as \"--prefix /opt/openmpi\"")
+      .example("--tag-output");
 }
 
 /// The number of words that are not the program's: those before the first word that is neither an
