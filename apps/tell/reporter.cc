@@ -195,8 +195,8 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
   files([&] { events_->histograms(step, values); });
 }
 
-void Reporter::sync() {
-  files([&] { json_->sync(); });
+void Reporter::flush() {
+  files([&] { json_->flush(); });
 }
 
 void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
