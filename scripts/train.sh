@@ -10,10 +10,11 @@ usage() {
 usage: scripts/train.sh [$program options]
 
 Installs missing packages (apt-get; sudo only if needed), builds, and runs
-    mpirun -np CORES build/$program [$program options]
-with one rank per core that this shell may use. The exit code is that of $program: 0 done, 1 failed, 2 wrong options,
-75 stopped on request after a checkpoint (the same command continues).
-Ctrl-C, SIGTERM and SIGHUP request a checkpoint and a clean end. A second signal ends the run at once.
+    build/lockstep_run -np CORES build/$program [$program options]
+with one rank per core that this shell may use. lockstep_run starts them with mpirun, and again after a failure that a new
+start can cure. The exit code is that of $program: 0 done, 2 wrong options, 75 stopped on request after a checkpoint
+(the same command continues). docs/troubleshooting.md lists the others.
+Ctrl-C, SIGTERM and SIGHUP request a checkpoint and a clean end. A second Ctrl-C or SIGTERM ends the run at once.
 
 Environment:
   LOCKSTEP_RANKS   number of ranks (default: one per core, here $(usable_cores))
@@ -28,23 +29,6 @@ HELP
   else
     echo "$program is not built yet. After the first run (or scripts/train.sh --list) its options are shown here."
   fi
-}
-
-# mpirun forwards SIGUSR1 to the ranks. After SIGINT or SIGTERM it kills them within a second.
-stop_requests=0
-stop() {
-  stop_requests=$((stop_requests + 1))
-  if [[ $stop_requests == 1 ]]; then
-    echo "train.sh: stop requested, waiting for a checkpoint. Repeat the signal to end at once." >&2
-    forward USR1
-  else
-    forward TERM
-  fi
-}
-forward() {  # $! is mpirun; it is empty before mpirun starts
-  interrupted=1
-  [[ -n ${!:-} ]] || exit 130
-  kill -"$1" $! 2>/dev/null || true
 }
 
 for argument in "$@"; do
@@ -74,17 +58,8 @@ else
   configure -DLOCKSTEP_TESTS=OFF -DLOCKSTEP_BENCH=OFF "${cuda[@]}"
 fi
 compile --target programs
-mpi_variables "$ranks" "$cores"
-
-echo "train.sh: mpirun -np $ranks $build/$program $*" >&2
-trap stop INT TERM HUP
-trap 'forward USR1' USR1
-# mpirun gets its own process group, so that Ctrl-C reaches only this script.
-set -m
-mpirun -np "$ranks" "$build/$program" "$@" </dev/null &
-set +m
-while :; do
-  interrupted=0 code=0
-  wait $! || code=$?
-  [[ $interrupted == 1 ]] || exit "$code"  # a signal interrupts `wait`
-done
+if [[ $ranks -gt $cores ]]; then
+  echo "train.sh: more ranks than cores ($ranks ranks, $cores cores). The ranks take turns, so training is not faster." >&2
+fi
+echo "train.sh: lockstep_run -np $ranks $build/$program $*" >&2
+exec "$build/lockstep_run" -np "$ranks" "$build/$program" "$@"

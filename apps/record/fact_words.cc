@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/check.h"
 #include "src/base/plural.h"
 
 namespace lockstep {

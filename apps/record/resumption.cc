@@ -1,6 +1,7 @@
 #include "apps/record/resumption.h"
 
 #include <limits>
+#include <optional>
 
 #include "apps/record/broadcast.h"
 #include "apps/record/checkpoint_use.h"
@@ -15,7 +16,7 @@
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, before, init, initial, warnings,
-                                   notes, run, parent, began)
+                                   notes, run, parent, began, in_memory)
 
 namespace {
 
@@ -82,13 +83,11 @@ void resume_among(Resumption& r, const std::string& how, const std::filesystem::
       how, newest.string(), inside ? ", or move those of higher steps away" : "");
 }
 
-void resolve(Resumption& r, const std::string& how, const std::string& folder) {
-  if (!folder.empty()) {
-    Newest newest = newest_good(folder);
-    r.warnings = std::move(newest.warnings);
-    if (newest.file && how == "auto") return resume_from(r, *newest.file);
-    if (newest.file) return resume_among(r, how, *newest.file);
-  }
+/// `newest`: the file of the run's last state, if there is one.
+void resolve(Resumption& r, const std::string& how,
+             const std::optional<std::filesystem::path>& newest) {
+  if (newest && how == "auto") return resume_from(r, *newest);
+  if (newest) return resume_among(r, how, *newest);
   if (how != "auto" && how != "never") {
     verify_checkpoint(how);
     resume_from(r, how);
@@ -139,11 +138,33 @@ void require_same_network(const Options& o, const RunFacts& before, int ranks,
 
 }  // namespace
 
-Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder) {
+Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder,
+                           const StateMemory* memory) {
   Resumption r;
+  Newest newest;
+  CheckpointMetadata before;
+  std::string run;  // of the folder
+  agree(comm, [&] {
+    if (comm.rank() != 0 || folder.empty()) return;
+    newest = newest_good(folder);
+    if (!memory) return;
+    if (newest.file) before = read_metadata(*newest.file);
+    if (newest.file) {
+      run = RunFacts::of(*newest.file, before).text("id");
+    } else if (const auto facts = stored_facts(std::filesystem::path(folder).parent_path())) {
+      run = facts->text("id");
+    }
+  });
+  if (memory) {
+    FoundState state = find_state(comm, *memory, run, before.position.step);
+    r.in_memory = !state.file.empty();
+    if (r.in_memory) newest.file = state.file;
+    newest.warnings.insert(newest.warnings.end(), state.warnings.begin(), state.warnings.end());
+  }
   agree(comm, [&] {
     if (comm.rank() != 0) return;
-    resolve(r, options.checkpoints.resume, folder);
+    r.warnings = std::move(newest.warnings);
+    resolve(r, options.checkpoints.resume, newest.file);
     if (r.run.empty()) r.run = unique_hex(16);
     if (!folder.empty()) compare_with_summary(r, options.checkpoints.resume, folder);
     if (!r.file.empty() || options.model.init.empty()) return;
@@ -184,19 +205,18 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
   }
   const int shards = number_of(resumption, "shards");
   if (!o.schedule.shards_given) {
-    if (shards % ranks != 0) {
+    if (shards < ranks) {
       fail_usage(
-          "{} was trained with {}, which {} ranks cannot share evenly. Start a number of ranks "
-          "that divides {}{}.",
-          name, counted(shards, "shard"), ranks, shards,
+          "{} was trained with {}, too few for {} ranks. Start at most {}{}.", name,
+          counted(shards, "shard"), ranks, counted(shards, "rank"),
           shape.global_batch % ranks != 0
               ? ""
               : fmt::format(", or pass --shards {} (the last bits of weights will differ)", ranks));
     }
-    if (o.schedule.accumulate > 1 && shards / ranks != o.schedule.accumulate) {
-      notes.push_back(
-          fmt::format("--accumulate {} does nothing: the checkpoint has {} shards, {} on each rank",
-                      o.schedule.accumulate, shards, shards / ranks));
+    if (o.schedule.accumulate > 1 && shards != ranks * o.schedule.accumulate) {
+      notes.push_back(fmt::format("--accumulate {} does nothing: the checkpoint has {} for {}",
+                                  o.schedule.accumulate, counted(shards, "shard"),
+                                  counted(ranks, "rank")));
     }
     shape.shards = shards;
   }

@@ -6,6 +6,7 @@
 
 #include "apps/options/run_options.h"
 #include "apps/record/run_facts.h"
+#include "apps/record/state_memory.h"
 #include "apps/step/run_plan.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
@@ -27,12 +28,16 @@ struct Resumption {
   /// --resume when the run began, so that the same command resumes it when it is repeated.
   std::string began;
 
+  bool in_memory = false;  ///< the file is a state in memory, not in the run's folder
+
   bool is_same_run() const { return run == before.text("id"); }
 };
 
-/// Collective. `folder`: of the run's checkpoints; empty: there is none. Throws AgreedError if a
-/// file cannot be read, or (usage) if the folder contains another run than --resume names.
-Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder);
+/// Collective. `folder`: of the run's checkpoints; empty: there is none. `memory` (null: none) has
+/// perhaps a newer state of its run. Throws AgreedError if a file cannot be read, or (usage) if the
+/// folder contains another run than --resume names.
+Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder,
+                           const StateMemory* memory = nullptr);
 
 /// The shape of a run with `options` on `ranks`. From scratch it is shape_of(). Otherwise the
 /// checkpoint sets the seed, and the batch, shards and threads that the user left open, because the

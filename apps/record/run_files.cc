@@ -1,10 +1,13 @@
 #include "apps/record/run_files.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "src/base/clock.h"
+#include "src/base/text.h"
 #include "src/data/image/thumbnail.h"
 #include "src/files/file.h"
 #include "src/files/folder_lock.h"
@@ -79,6 +82,21 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
           {"image", picture.data_uri}};
 }
 
+/// Why lockstep_run started these ranks, as summary.json and metrics.jsonl have it; empty: it did
+/// not, or it is the first start. `seconds`: from the failure until training began again.
+std::string change_of_ranks(const RunPlan& plan, std::int64_t ranks) {
+  const char *const what = std::getenv("LOCKSTEP_CHANGE"), *const at =
+                                                               std::getenv("LOCKSTEP_CHANGED_AT");
+  if (what == nullptr || at == nullptr) return "";
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  return ordered_json{{"step", plan.start.step},
+                      {"change", one_line(what)},
+                      {"ranks", ranks},
+                      {"seconds", std::max(0.0, now.count() - std::strtod(at, nullptr))},
+                      {"at", timestamp()}}
+      .dump();
+}
+
 /// Changes summary.json of run `run` and its page, if `change` of the object returns true. Throws
 /// std::exception if there is no such file.
 void rewrite(const std::filesystem::path& folder, const std::string& run,
@@ -97,14 +115,19 @@ void RunFiles::begin(const Options& options) {
   if (folder_.empty()) return;
   start_ = now_seconds();
   began_ = timestamp();
+  ordered_json changes = ordered_json::array();
   try {
     const ordered_json before = object_in(read_file(folder_ / kSummaryFile).value_or(""));
     if (before.at("id") == facts_.text("id")) {
       before.at("times").at("began").get_to(began_);
       before.at("times").at("seconds").get_to(seconds_before_);
+      if (before.contains("changes")) changes = before.at("changes");
     }
   } catch (const std::exception&) {  // there is none, or it cannot be read or is damaged
   }
+  change_ = change_of_ranks(plan_, facts_.number("ranks"));
+  if (!change_.empty()) changes.push_back(ordered_json::parse(change_));
+  if (!changes.empty()) changes_ = changes.dump();
   const ScheduleOptions& s = options.schedule;
   std::string text = fmt::format("# All options of this run; --config reads them.\n# {}\n{}",
                                  facts_.text("command"), options.text());
@@ -136,6 +159,7 @@ void RunFiles::write(const RunRecord& record) const {
                             {"seconds", seconds_before_ + now_seconds() - start_},
                             {"training_seconds_since_start", record.train_seconds},
                             {"images_per_s", record.images_per_s}}}};
+  if (!changes_.empty()) summary["changes"] = ordered_json::parse(changes_);
   summary.update(facts_.values());
   replace_file(folder_ / kSummaryFile, text_of(summary));
 }

@@ -51,8 +51,11 @@ class RunFiles {
 
   /// Writes network.toml, if the network is the user's own, and config.toml with `options`. The
   /// plan's steps, batch and shards are comments if the user left them open. Times of earlier
-  /// starts come from the summary.json of the same run. Throws Error.
+  /// starts come from the summary.json of the same run, and the changes of its ranks. If
+  /// lockstep_run has started the ranks after a change, adds that one. Throws Error.
   void begin(const Options& options);
+  /// The change that begin() has added, as a JSON object; empty: none.
+  const std::string& change() const { return change_; }
   /// Replaces summary.json; nothing before begin(). Throws Error.
   void write(const RunRecord& record) const;
   /// For a run that was complete before this start. If an earlier start was killed before its last
@@ -70,6 +73,7 @@ class RunFiles {
   const RunPlan& plan_;
   double start_ = 0;                         ///< time of begin()
   double seconds_before_ = 0;                ///< of earlier starts
+  std::string change_, changes_;             ///< JSON: of this start, and of all; empty: none
   std::string began_;                        ///< local time of the run's first start
   double page_time_ = 0, page_seconds_ = 0;  ///< end of the last write_report(), and its duration
 };

@@ -50,10 +50,11 @@ std::pair<std::string, std::int64_t> split(const std::string& name) {
 }
 
 [[noreturn]] void fail_to_create(const fs::path& folder, const std::error_code& error) {
-  fail(
-      "cannot create the run's folder {}: {}. Pass --run with a path that you can write to, or "
-      "--no-run to keep nothing.",
-      fs::absolute(folder).string(), error.message());
+  throw Error(
+      fmt::format("cannot create the run's folder {}: {}. Pass --run with a path that you can "
+                  "write to, or --no-run to keep nothing.",
+                  fs::absolute(folder).string(), error.message()),
+      kExitStorage);
 }
 
 /// Creates `folder`; false: it exists. `parent`: whether its parent is new too.
@@ -63,6 +64,12 @@ bool make(const fs::path& folder, bool& parent) {
   const bool made = !error && fs::create_directory(folder, error);
   if (error) fail_to_create(folder, error);
   return made;
+}
+
+/// The number in a variable of the environment; 0: it is not set.
+int number_in(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? 0 : std::atoi(value);
 }
 
 /// Rank 0's choice.
@@ -76,8 +83,7 @@ class Choice {
   std::vector<std::string> notes;
 
   void choose() {
-    const char* restarts = std::getenv("SLURM_RESTART_COUNT");
-    const bool again = restarts != nullptr && std::atoi(restarts) > 0;
+    const bool again = number_in("SLURM_RESTART_COUNT") > 0 || number_in("LOCKSTEP_START") > 1;
     const std::string& name = o_.run.name;
     if (name.empty()) {
       return number(kRuns / fmt::format("{}-{}", o_.program, o_.model.name),
@@ -114,7 +120,7 @@ class Choice {
       const auto before = resume && may_read(path) ? stored_facts(path) : std::nullopt;
       if (!before) continue;
       std::string others = other_run_text(differences(*before, chosen_, o_, /*unnamed=*/true));
-      if (others.empty()) others = uneven_shards(*before);
+      if (others.empty()) others = few_shards(*before);
       if (others.empty() && is_free(path)) {
         folder = path;
         return;
@@ -171,10 +177,10 @@ class Choice {
   }
 
   /// Why these ranks cannot resume the run with its shards; empty: they can.
-  std::string uneven_shards(const RunFacts& before) const {
+  std::string few_shards(const RunFacts& before) const {
     const std::int64_t shards = before.number("shards");
-    if (o_.schedule.shards_given || shards % ranks_ == 0) return "";
-    return fmt::format("{} ranks cannot share its {} evenly", ranks_, counted(shards, "shard"));
+    if (o_.schedule.shards_given || shards >= ranks_) return "";
+    return fmt::format("its {} are too few for {} ranks", counted(shards, "shard"), ranks_);
   }
 
   const Options& o_;

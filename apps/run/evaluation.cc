@@ -161,7 +161,8 @@ void Evaluation::copy_batch(View images) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
       whole[i] = dataset_->read_if_whole(rows_[i], nullptr, place(i), images.type);
   };
-  read_in_parallel(stream_->threads(), std::ssize(rows_), 8, read);
+  with_exit_code(kExitData,
+                 [&] { read_in_parallel(stream_->threads(), std::ssize(rows_), 8, read); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (!whole[i]) continue;

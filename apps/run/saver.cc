@@ -1,7 +1,11 @@
 #include "apps/run/saver.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <ctime>
+#include <utility>
 
 #include "apps/record/data_facts.h"
 #include "apps/run/best_checkpoint.h"
@@ -12,6 +16,7 @@
 #include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -20,19 +25,52 @@ namespace {
 constexpr const char* kLossScale = "loss_scale";
 constexpr const char* kResiduals = "residuals";
 
+/// Processor time of the calling thread in seconds.
+double thread_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Throws Error unless the lines of the log that are written have reached the disk.
+void sync_log(const std::string& folder) {
+  const std::filesystem::path log = std::filesystem::path(folder) / "metrics.jsonl";
+  if (!is_gone(log)) OutputFile(log, OutputFile::Mode::extend).sync();
+}
+
 }  // namespace
 
+std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& step,
+                                        const std::string& folder, bool everywhere) {
+  if (folder.empty() || setup.options.check) return nullptr;
+  try {
+    return std::make_unique<Snapshot>(setup.comm, step.saved_bytes(), everywhere,
+                                      setup.placement.threads);
+  } catch (const AgreedError& error) {
+    setup.plan.notes.push_back(fmt::format("steps wait while a checkpoint is written{}, because {}",
+                                           everywhere ? ", and no state is kept in memory" : "",
+                                           error.what()));
+    return nullptr;
+  }
+}
+
 Saver::Saver(const RunSetup& setup, const RunFacts& facts, TrainingStep& step, Reporter& reporter,
-             const RunPlace& place, Track* track)
+             const RunPlace& place, Snapshot* snapshot, StateMemory* memory, Track* track)
     : setup_(setup),
-      facts_(facts),
       options_(setup.options.checkpoints),
       step_(step),
       reporter_(reporter),
       place_(place),
+      snapshot_(snapshot),
+      memory_(snapshot ? memory : nullptr),
       track_(track),
+      run_(facts.text("id")),
+      facts_text_(setup.comm.broadcast(facts.dump())),
+      has_residuals_(setup.comm.max(step.reducer().traits().residual != nullptr) > 0),
       pruner_(place.checkpoints(), options_.keep),
       last_save_(now_seconds()) {}
+
+Saver::~Saver() { settle_quietly(); }
 
 RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string>& notes) {
   setup_.recorder.phase("restoring the checkpoint", kSlowFiles);
@@ -62,6 +100,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   const std::string note = restore_residuals(setup_.comm, checkpoint.get(), saved, step_.layout(),
                                              step_.loss_scale().scale, step_.own_sections());
   if (!note.empty()) notes.push_back(note);
+  only_in_memory_ = resumption.in_memory;
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
   progress.evaluation_due &= setup_.options.reports.evaluates();
@@ -71,8 +110,9 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   }
   // The run may have been killed before it gave the file its second name.
   agree(setup_.comm, [&] {
-    if (setup_.comm.rank() == 0 && !setup_.options.check)
-      keep_if_best(resumption.metadata.position.step, progress);
+    if (setup_.comm.rank() == 0 && !setup_.options.check && !only_in_memory_ &&
+        is_best(resumption.metadata.position.step, progress))
+      keep_best(last_file_);
   });
   return progress;
 }
@@ -100,9 +140,11 @@ void Saver::begin(const Resumption& resumption, std::vector<std::string>& notes)
   step_.restored(step_.loss_scale());
 }
 
-bool Saver::is_due() const {
+bool Saver::is_due() {
+  if (setup_.comm.rank() != 0) return false;
+  poll();
   const double seconds = options_.every.seconds;
-  return setup_.comm.rank() == 0 && seconds > 0 && now_seconds() - last_save_ >= seconds;
+  return failure_ || (seconds > 0 && now_seconds() - last_save_ >= seconds);
 }
 
 void Saver::verify(std::int64_t done) {
@@ -111,72 +153,196 @@ void Saver::verify(std::int64_t done) {
   verify_mirror(setup_.comm, step_.layout(), read_only(step_.sections()), done);
 }
 
+Saver::Sections Saver::copy_state(std::int64_t done, bool here,
+                                  std::vector<std::vector<float>>& residuals) {
+  Sections state = read_only(step_.sections());
+  if (snapshot_) {
+    const std::string odd = snapshot_->take(step_.layout(), state, done);
+    if (!odd.empty()) fail_not_finite(odd, done);
+    state = snapshot_->sections();
+  } else {
+    verify(done);
+    require_finite(done);
+  }
+  if (!has_residuals_) return state;
+  const Sections wire =
+      gather_residuals(setup_.comm, here, step_.layout(), step_.own_sections(), residuals);
+  state.insert(state.end(), wire.begin(), wire.end());
+  return state;
+}
+
 void Saver::save(std::int64_t done, const RunProgress& progress) {
   if (place_.folder().empty()) return;
   if (done == saved_step_ && progress == saved_progress_) return;
-  verify(done);
-  require_finite(done);
+  finish();
   setup_.recorder.phase("checkpoint", kSlowFiles);
   const TimedSpan span(track_, "checkpoint");
-  std::vector<std::vector<float>> memory;
-  const std::vector<ConstSection> residuals =
-      gather_residuals(setup_.comm, step_.layout(), step_.own_sections(), memory);
+  const auto residuals = std::make_shared<std::vector<std::vector<float>>>();
+  const bool here = setup_.comm.rank() == 0, again = saved_step_ == done;
+  const Sections sections = copy_state(done, here, *residuals);
   agree(setup_.comm, [&] {
-    if (setup_.comm.rank() == 0) write(done, progress, residuals);
+    if (!here) return;
+    place_.require_held();
+    reporter_.flush();
+    start([this, sections, residuals, again, best = is_best(done, progress),
+           metadata = metadata(done, progress, std::ssize(*residuals))](Written& written) {
+      written.step = metadata.position.step;
+      written.again = again;
+      try {
+        sync_log(place_.folder());
+      } catch (const Error& error) {
+        written.warnings.emplace_back(error.what());
+      }
+      written.file = save_checkpoint(place_.checkpoints(), step_.layout(), sections, metadata);
+      if (best) keep_best(written.file);
+      const std::vector<std::string> pruned = pruner_.prune(written.file);
+      written.warnings.insert(written.warnings.end(), pruned.begin(), pruned.end());
+    });
+    if (!snapshot_) settle();
   });
-  if (saved_step_ != done) reporter_.saved(done, last_file_);
   saved_step_ = done;
-  setup_.world.flight_recorder().saved();
   saved_progress_ = progress;
+  only_in_memory_ = false;
   last_save_ = now_seconds();
 }
 
-CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progress) const {
+void Saver::finish() {
+  if (place_.folder().empty()) return;
+  setup_.recorder.phase("checkpoint", kSlowFiles);
+  const TimedSpan span(track_, "finishing a checkpoint");
+  agree(setup_.comm, [&] { settle(); });
+  if (saved_step_ >= 0) setup_.world.flight_recorder().saved();
+}
+
+void Saver::start(std::function<void(Written&)> job) {
+  job_ = std::async(snapshot_ ? std::launch::async : std::launch::deferred, [job = std::move(job)] {
+    Written written;
+    const double begin = thread_seconds();
+    job(written);
+    written.seconds = thread_seconds() - begin;
+    return written;
+  });
+}
+
+void Saver::settle() {
+  if (failure_) std::rethrow_exception(failure_);
+  if (job_.valid()) report(job_.get());
+}
+
+void Saver::settle_quietly() {
+  if (!job_.valid()) return;
+  setup_.recorder.phase("checkpoint", kSlowFiles);
+  try {
+    settle();
+  } catch (...) {  // another error ends the run
+  }
+}
+
+void Saver::poll() {
+  if (!job_.valid() || job_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  try {
+    settle();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+}
+
+void Saver::report(const Written& written) {
+  if (written.file.empty()) {
+    thread_seconds_ = written.seconds;
+    state_failure_ = written.failure;
+    return;
+  }
+  last_file_ = written.file;
+  if (!written.again) reporter_.saved(written.step, written.file);
+  for (const std::string& warning : written.warnings) reporter_.warning(warning);
+  setup_.world.flight_recorder().saved();
+}
+
+void Saver::begin_states(std::int64_t done) {
+  if (!memory_) return;
+  try {
+    memory_->begin(run_, done);
+  } catch (const Error& error) {
+    state_failure_ = error.what();
+  }
+  schedule_.begin(done, now_seconds());
+}
+
+void Saver::keep(std::int64_t done, const RunProgress& progress, bool last) {
+  if (!keeps(done)) return;
+  setup_.recorder.phase("state in memory");
+  const TimedSpan span(track_, "state in memory");
+  const double begin = now_seconds();
+  poll();
+  const auto ns = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
+  std::array<std::uint64_t, 4> most{job_.valid() || failure_, !state_failure_.empty(),
+                                    ns(copy_seconds_ + thread_seconds_),
+                                    ns(schedule_.step_seconds(done, begin))};
+  const std::vector<std::uint64_t> all = setup_.comm.all_gather(most);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    most[i % most.size()] = std::max(most[i % most.size()], all[i]);
+  const auto [busy, failed, cost, step] = most;
+  if (failed && !std::exchange(warned_, true)) {
+    for (const std::string& line : setup_.comm.gather(state_failure_))
+      if (!line.empty()) reporter_.warning("no state in memory: " + line);
+  }
+  state_failure_.clear();
+  if (!busy && !last && !saved(done)) {
+    const auto residuals = std::make_shared<std::vector<std::vector<float>>>();
+    const Sections sections = copy_state(done, memory_->first(), *residuals);
+    if (memory_->first()) {
+      start([this, sections, residuals,
+             metadata = metadata(done, progress, std::ssize(*residuals))](Written& written) {
+        try {
+          memory_->write(step_.layout(), sections, metadata);
+        } catch (const Error& error) {
+          written.failure = error.what();
+        }
+      });
+    }
+    copy_seconds_ = now_seconds() - begin;
+  }
+  schedule_.plan(done, now_seconds(), 1e-9 * static_cast<double>(cost),
+                 1e-9 * static_cast<double>(step));
+}
+
+CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progress,
+                                   std::int64_t residuals) const {
   const RunPlan& plan = setup_.plan;
   const std::int64_t samples = plan.start.samples + (done - plan.start.step) * plan.global_batch;
   CheckpointMetadata result{{done, samples, samples / plan.dataset_size, plan.seed}, {}};
   auto& texts = result.texts;
-  texts[kFacts] = facts_.dump();
+  texts[kFacts] = facts_text_;
   texts["model"] = setup_.options.model.name;  // for errors of net/checkpoint.h
   for (const auto& [name, text] : progress.texts(setup_.options.reports)) texts[name] = text;
   if (setup_.options.loss_scaling().dynamic) texts[kLossScale] = step_.loss_scale().text();
+  if (residuals > 0) texts[kResiduals] = SavedResiduals{step_.loss_scale().scale, residuals}.text();
   return result;
 }
 
-void Saver::keep_if_best(std::int64_t done, const RunProgress& progress) const {
-  const bool best = !progress.evaluation_due && progress.best.step == done;
-  if (best && setup_.data.validation) keep_best(last_file_);
-}
-
-void Saver::write(std::int64_t done, const RunProgress& progress,
-                  const std::vector<ConstSection>& residuals) {
-  CheckpointMetadata metadata = this->metadata(done, progress);
-  if (!residuals.empty()) {
-    metadata.texts[kResiduals] =
-        SavedResiduals{step_.loss_scale().scale, std::ssize(residuals)}.text();
-  }
-  place_.require_held();
-  reporter_.sync();
-  std::vector<ConstSection> sections = read_only(step_.sections());
-  sections.insert(sections.end(), residuals.begin(), residuals.end());
-  last_file_ = save_checkpoint(place_.checkpoints(), step_.layout(), sections, metadata);
-  keep_if_best(done, progress);
-  for (const std::string& warning : pruner_.prune(last_file_)) reporter_.warning(warning);
+bool Saver::is_best(std::int64_t done, const RunProgress& progress) const {
+  return setup_.data.validation && !progress.evaluation_due && progress.best.step == done;
 }
 
 void Saver::require_finite(std::int64_t done) {
-  agree(setup_.comm, [&] {
-    for (const Section& section : step_.sections()) {
-      const float* values = section.arena;
-      require(std::all_of(values, values + step_.layout().count,
-                          [](float value) { return std::isfinite(value); }),
-              "Model diverged: {} not finite after step {}{}",
-              section.name == "parameters" ? "weights are" : section.name + " is", done, advice());
-    }
-  });
+  for (const Section& section : step_.sections()) {
+    const float* values = section.arena;
+    const bool finite = std::all_of(values, values + step_.layout().count,
+                                    [](float value) { return std::isfinite(value); });
+    if (setup_.comm.max(!finite) > 0) fail_not_finite(section.name, done);
+  }
 }
 
-std::string Saver::advice() const {
+void Saver::fail_not_finite(const std::string& section, std::int64_t done) {
+  throw AgreedError(fmt::format("Model diverged: {} not finite after step {}{}",
+                                section == "parameters" ? "weights are" : section + " is", done,
+                                advice()),
+                    kExitDiverged);
+}
+
+std::string Saver::advice() {
+  settle_quietly();
   if (last_file_.empty()) return ". Use a smaller --lr or a --warmup-epochs.";
   // A resumed run may be beyond any warm-up.
   return fmt::format("; the last good checkpoint is {}. Use a smaller --lr.", last_file_.string());

@@ -1,26 +1,46 @@
-// Saver: restores the state of a run before training, and saves its checkpoints.
+// Saver: restores the state of a run before training, and saves its checkpoints and states in
+// memory. A thread writes them from a copy of the state, beside the steps.
 #pragma once
 
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <future>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/record/progress.h"
 #include "apps/record/resumption.h"
 #include "apps/record/run_place.h"
+#include "apps/record/state_memory.h"
 #include "apps/run/run_setup.h"
+#include "apps/run/state_schedule.h"
+#include "apps/step/snapshot.h"
 #include "apps/tell/reporter.h"
 #include "net/checkpoint.h"
 #include "src/base/timeline.h"
 
 namespace lockstep {
 
+/// Collective. The memory for copies of the state of a run that is saved in `folder`. Null: there
+/// is no folder, or memory is short, with a note; then steps wait while a checkpoint is written.
+/// `everywhere`: on all hosts.
+std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& step,
+                                        const std::string& folder, bool everywhere);
+
 /// All calls are collective unless marked local, and throw AgreedError. Owner: train(), which keeps
 /// the arguments alive. Thread: the computing one, when all steps are collected.
 class Saver {
  public:
-  /// `facts`: of the run, for its checkpoints. `track`: of the timeline; null: none.
+  /// `facts`: of the run, for its checkpoints. `snapshot`: null: save() writes before it returns.
+  /// `memory`: for states in memory, which need `snapshot`; null: there are none. `track`: of the
+  /// timeline; null: none.
   Saver(const RunSetup& setup, const RunFacts& facts, TrainingStep& step, Reporter& reporter,
-        const RunPlace& place, Track* track);
+        const RunPlace& place, Snapshot* snapshot, StateMemory* memory, Track* track);
+  /// Waits for the thread.
+  ~Saver();
+  Saver& operator=(Saver&&) = delete;  ///< neither copied nor moved
 
   /// Loads the state of the checkpoint. Returns its progress; `notes` gains a line about residuals.
   RunProgress restore(const Resumption& resumption, std::vector<std::string>& notes);
@@ -28,42 +48,94 @@ class Saver {
   /// of other classes, its last layer becomes zero. `notes` gains lines about --init on rank 0.
   void begin(const Resumption& resumption, std::vector<std::string>& notes);
 
-  /// Local. The time since the last checkpoint asks for another; only on rank 0.
-  bool is_due() const;
+  /// Local. The time since the last checkpoint asks for another, or the last one failed; only on
+  /// rank 0. poll() comes first.
+  bool is_due();
   bool saved(std::int64_t done) const { return saved_step_ == done; }  ///< local
+  /// Local. The run was resumed from a state in memory, and has no checkpoint since.
+  bool only_in_memory() const { return only_in_memory_; }
 
   /// Compares the weights of all ranks, bit for bit.
   void verify(std::int64_t done);
   /// Saves once after each step, and again when the progress has changed: a run that resumes from a
   /// file with an evaluation that is due does it first. With a validation set the file of the best
-  /// evaluation becomes best.h5.
+  /// evaluation becomes best.h5. Returns when the state is copied; waits for the checkpoint before,
+  /// and throws its error.
   void save(std::int64_t done, const RunProgress& progress);
+  /// Waits until the last checkpoint is on the disk, and throws its error.
+  void finish();
+  /// Local. Reports the last checkpoint if it is on the disk.
+  void poll();
   /// Throws if a number of the state is not finite, so that a run that diverges in its last step
   /// neither replaces the last good checkpoint nor succeeds.
   void require_finite(std::int64_t done);
   /// Local. The advice after divergence, as the end of an error's line.
-  std::string advice() const;
+  std::string advice();
+
+  // States in memory: nothing without them.
+  /// Steps begin after `done`.
+  void begin_states(std::int64_t done);
+  /// Local. A state in memory is due after this step.
+  bool keeps(std::int64_t done) const { return memory_ && schedule_.is_due(done); }
+  /// Local. This step is done.
+  void finished(std::int64_t done) const {
+    if (memory_) memory_->finished(done);
+  }
+  /// Keeps the state in memory if it is due, unless it is `last` or was saved: then the checkpoint
+  /// is as new.
+  void keep(std::int64_t done, const RunProgress& progress, bool last);
 
  private:
-  CheckpointMetadata metadata(std::int64_t done, const RunProgress& progress) const;
-  /// On rank 0. Makes the last checkpoint the best one if it is.
-  void keep_if_best(std::int64_t done, const RunProgress& progress) const;
-  /// On rank 0.
-  void write(std::int64_t done, const RunProgress& progress,
-             const std::vector<ConstSection>& residuals);
+  /// The result of the thread.
+  struct Written {
+    std::filesystem::path file;  ///< the checkpoint; empty: a state in memory
+    std::int64_t step = 0;
+    bool again = false;  ///< the step has a checkpoint already
+    std::vector<std::string> warnings;
+    std::string failure;  ///< of a state in memory
+    double seconds = 0;   ///< processor time
+  };
+  using Sections = std::vector<ConstSection>;
+
+  /// Collective. The sections of a checkpoint, all finite and the same on all ranks: a copy if
+  /// there is a snapshot. `residuals`: of `here`, gets those of all ranks.
+  Sections copy_state(std::int64_t done, bool here, std::vector<std::vector<float>>& residuals);
+  CheckpointMetadata metadata(std::int64_t done, const RunProgress& progress,
+                              std::int64_t residuals) const;
+  // Local.
+  /// Begins a job of the thread. Without a snapshot, settle() runs it.
+  void start(std::function<void(Written&)> job);
+  /// Waits for the thread, reports its checkpoint, and throws its error.
+  void settle();
+  /// The same when another error ends the run.
+  void settle_quietly();
+  void report(const Written& written);
+  /// The last evaluation was the best, and that of this step: its checkpoint becomes best.h5.
+  bool is_best(std::int64_t done, const RunProgress& progress) const;
+  [[noreturn]] void fail_not_finite(const std::string& section, std::int64_t done);
 
   const RunSetup& setup_;
-  const RunFacts& facts_;
   const CheckpointOptions& options_;
   TrainingStep& step_;
   Reporter& reporter_;
   const RunPlace& place_;
+  Snapshot* const snapshot_;
+  StateMemory* const memory_;
   Track* track_;
-  CheckpointPruner pruner_;
+  const std::string run_, facts_text_;  ///< of rank 0: the run's id, and its facts
+  const bool has_residuals_;            ///< of a rank
+  CheckpointPruner pruner_;             ///< of the thread
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1;
   RunProgress saved_progress_;  ///< in the checkpoint of saved_step_
   double last_save_ = 0;
+  std::future<Written> job_;    ///< on rank 0, and on the first ranks of hosts with states
+  std::exception_ptr failure_;  ///< of the last checkpoint
+  bool only_in_memory_ = false;
+  StateSchedule schedule_;
+  double copy_seconds_ = 0, thread_seconds_ = 0;  ///< of the last state in memory
+  std::string state_failure_;                     ///< of the last one
+  bool warned_ = false;                           ///< of such a failure
 };
 
 }  // namespace lockstep

@@ -69,12 +69,13 @@ void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std:
 }
 
 /// Why there is nothing to train; empty: there is.
-std::string completion(const RunSetup& setup, const std::string& file,
+std::string completion(const RunSetup& setup, const Resumption& resumption,
                        const RunProgress& progress) {
+  const std::string& file = resumption.file;
   const RunPlan& plan = setup.plan;
   const ReportOptions& reports = setup.options.reports;
   const bool tests = tests_at_end(setup) && !progress.tested.known();
-  if (progress.evaluation_due || file.empty() || tests) return "";
+  if (progress.evaluation_due || file.empty() || tests || resumption.in_memory) return "";
   if (plan.start.step >= plan.steps) {
     return fmt::format(
         "complete already: {} is at step {} of {}. Pass more --steps to train on, or --new for a "
@@ -116,11 +117,9 @@ void run_traced(const LoopParts& parts, const RunProgress& progress, const Failu
 }
 
 /// Collective; for rank 0. Bytes by part. `program`: of the program before all others.
-std::vector<std::pair<std::string, std::size_t>> memory_parts(const RunSetup& setup,
-                                                              const TrainingStep& step,
-                                                              const Evaluation& evaluation,
-                                                              const Loader& loader, bool saves,
-                                                              std::size_t program) {
+std::vector<std::pair<std::string, std::size_t>> memory_parts(
+    const RunSetup& setup, const TrainingStep& step, const Evaluation& evaluation,
+    const Loader& loader, bool saves, const Snapshot* snapshot, bool keeps, std::size_t program) {
   auto parts = step.memory();
   parts.emplace_back("evaluation", evaluation.bytes());
   parts.emplace_back("loader", loader.bytes());
@@ -130,6 +129,8 @@ std::vector<std::pair<std::string, std::size_t>> memory_parts(const RunSetup& se
     const std::size_t gathered = gather_bytes(setup.comm, step.layout(), residual);
     parts.emplace_back("saving", step.saved_bytes() + gathered);
   }
+  parts.emplace_back("copy of the state", snapshot ? snapshot->bytes() : 0);
+  parts.emplace_back("states in memory", keeps ? 2 * step.saved_bytes() : 0);
   parts.emplace_back("program and libraries", program);
   return parts;
 }
@@ -152,10 +153,27 @@ int run_to_the_end(const LoopParts& parts, const RunProgress& progress, const st
   });
 }
 
+/// Collective. The state of a new run, or that of the checkpoint. `changes` gets what differs from
+/// the run of the checkpoint.
+RunProgress begin_or_restore(RunSetup& setup, const Resumption& resumption, const RunFacts& facts,
+                             Saver& saver, std::vector<Change>& changes) {
+  std::vector<std::string>& notes = setup.plan.notes;
+  RunProgress progress;
+  if (resumption.file.empty()) {
+    saver.begin(resumption, notes);
+  } else {
+    changes = differences(resumption.before, facts, setup.options);
+    for (const Change& change : changes) notes.push_back(change.note());
+    progress = saver.restore(resumption, notes);
+  }
+  saver.verify(setup.plan.start.step);
+  return progress;
+}
+
 /// Collective, after the device is chosen. Makes the network, trains it, and returns the exit code.
 int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace& place,
-                  const std::function<bool()>& stop_requested, const LookForStop& look_for_stop,
-                  std::size_t base_memory) {
+                  StateMemory* memory, const std::function<bool()>& stop_requested,
+                  const LookForStop& look_for_stop, std::size_t base_memory) {
   const Options& options = setup.options;
   const bool traced = !options.reports.trace.empty() && !options.check;
   const auto trace = traced ? std::make_unique<Trace>(setup.comm) : nullptr;
@@ -168,47 +186,44 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   constexpr std::size_t kMistakes = 18;  // on report.html
   if (!place.folder().empty()) evaluation.find_mistakes(kMistakes);
   loader = setup.make_loader(step, setup.plan.start.step);
-  const RunParts run{
-      setup.comm,
-      options,
-      resumption,
-      place.folder(),
-      setup.plan,
-      setup.placement,
-      *setup.device,
-      setup.data,
-      step,
-      memory_parts(setup, step, evaluation, *loader, !place.folder().empty(), base_memory)};
+  const auto snapshot = make_snapshot(setup, step, place.folder(), memory != nullptr);
+  const RunParts run{setup.comm,
+                     options,
+                     resumption,
+                     place.folder(),
+                     setup.plan,
+                     setup.placement,
+                     *setup.device,
+                     setup.data,
+                     step,
+                     memory_parts(setup, step, evaluation, *loader, !place.folder().empty(),
+                                  snapshot.get(), memory != nullptr, base_memory)};
   const RunFacts facts = facts_of(run);
   Reporter reporter(run, facts, place, [&] {
     setup.recorder.progress();
     return !stop_requested();
   });
-  Saver saver(setup, facts, step, reporter, place, timeline ? &timeline->compute : nullptr);
+  Saver saver(setup, facts, step, reporter, place, snapshot.get(), memory,
+              timeline ? &timeline->compute : nullptr);
   look_for_stop();
-  RunProgress progress;
   std::vector<Change> changes;
-  if (resumption.file.empty()) {
-    saver.begin(resumption, setup.plan.notes);
-  } else {
-    changes = differences(resumption.before, facts, options);
-    for (const Change& change : changes) setup.plan.notes.push_back(change.note());
-    progress = saver.restore(resumption, setup.plan.notes);
-  }
-  saver.verify(setup.plan.start.step);
+  const RunProgress progress = begin_or_restore(setup, resumption, facts, saver, changes);
   look_for_stop();
   print_summary(run, facts, *loader, reporter);
-  const std::string complete = completion(setup, resumption.file, progress);
+  const std::string complete = completion(setup, resumption, progress);
   agree(setup.comm, [&] { require_same_run(resumption, changes, !complete.empty()); });
   if (options.check || !complete.empty()) {
     reporter.result(options.check ? "all is well: --check trains nothing" : complete);
     if (!options.check)
       agree(setup.comm, [&] { reporter.complete(setup.plan.start.step, progress); });
+    if (memory) memory->remove();
     return kExitSuccess;
   }
-  return run_to_the_end(
+  const int code = run_to_the_end(
       {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline},
       progress, resumption.run, trace.get());
+  if (memory) memory->remove();
+  return code;
 }
 
 }  // namespace
@@ -235,7 +250,9 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   }
   RunPlace place(comm, options);
   claim(place, world, options, look_for_stop);
-  const Resumption resumption = find_resumption(comm, options, place.checkpoints());
+  const bool keeps = !place.folder().empty() && !options.check;
+  const auto memory = keeps ? open_state_memory(comm) : nullptr;
+  const Resumption resumption = find_resumption(comm, options, place.checkpoints(), memory.get());
   std::vector<std::string> notes = place.notes();
   notes.insert(notes.end(), resumption.notes.begin(), resumption.notes.end());
   RunShape shape;
@@ -249,7 +266,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   setup.choose_device(device);
   look_for_stop();
   setup.choose_kernels(resumption.before.text("tuning"));
-  return train_network(setup, resumption, place, stop_requested, look_for_stop, base_memory);
+  return train_network(setup, resumption, place, memory.get(), stop_requested, look_for_stop,
+                       base_memory);
 }
 
 }  // namespace lockstep

@@ -44,6 +44,7 @@ class TrainingLoop {
     agree(parts_.setup.comm, [&] { reporter_.begin(redone, progress_); });
     if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
     if (share_tuner_) reporter_.shares(done, plan_.shares);
+    saver_.begin_states(done);
     clock_.begin(now_seconds(), done);
     if (progress_.evaluation_due) {
       evaluate(done);
@@ -65,6 +66,8 @@ class TrainingLoop {
       const bool more = done < plan_.steps && !progress_.over(options_);
       if ((asked.stop && more) || progress_.evaluation_due) stop(done);
     }
+    if (saver_.only_in_memory()) saver_.save(done, progress_);
+    saver_.finish();
     reporter_.ended(progress_);
     if (tests_at_end(parts_.setup) && !progress_.tested.known()) test(done);
     summarize(done, "complete");
@@ -82,7 +85,7 @@ class TrainingLoop {
   /// Whether the weights are read after this step, as far as that is known before it.
   bool looks_at_weights(std::int64_t done) const {
     return due(done, options_.summary_every) || due(done, options_.verify_every) ||
-           evaluates(done) || saves(done) || done == plan_.steps;
+           evaluates(done) || saves(done) || saver_.keeps(done) || done == plan_.steps;
   }
 
   bool saves(std::int64_t done) const {
@@ -100,11 +103,12 @@ class TrainingLoop {
   Votes collect(bool all) {
     Votes asked;
     while (const auto totals = step_.collect(all)) {
-      ++collected_;
+      saver_.finished(++collected_);
       if (!std::isfinite(totals->cross_entropy)) {
         throw AgreedError(fmt::format("Model diverged with loss = {} at step {}{}",
                                       std::isnan(totals->cross_entropy) ? "NaN" : "infinity",
-                                      collected_, saver_.advice()));
+                                      collected_, saver_.advice()),
+                          kExitDiverged);
       }
       epoch_.add(*totals);
       if (reports(collected_)) report(collected_, *totals);
@@ -132,6 +136,7 @@ class TrainingLoop {
       if (progress_.evaluation_due || saver_.saved(done) || progress_.over(options_) || best)
         saver_.save(done, progress_);
     }
+    saver_.keep(done, progress_, end || asked.stop || progress_.over(options_));
     clock_.leave_out(now_seconds() - start);
   }
 
@@ -184,6 +189,7 @@ class TrainingLoop {
                                      [this](double share) { return keep_going(share); });
     } catch (const AgreedError&) {  // an image cannot be read: the resumed run evaluates
       saver_.save(done, progress_);
+      saver_.finish();
       throw;
     }
     name_skipped();
@@ -208,6 +214,7 @@ class TrainingLoop {
 
   bool keep_going(double share) {
     parts_.setup.recorder.progress();
+    saver_.poll();
     reporter_.evaluating(share);
     return !parts_.stop_requested();
   }
@@ -232,16 +239,19 @@ class TrainingLoop {
     parts_.setup.recorder.phase("checking the last update", 0);
     if (parts_.setup.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
     throw AgreedError(fmt::format("Model diverged: the loss after step {} is not finite{}", done,
-                                  saver_.advice()));
+                                  saver_.advice()),
+                      kExitDiverged);
   }
 
   void summarize(std::int64_t done, const char* status) {
+    saver_.finish();
     reporter_.summary(done, clock_.trained(now_seconds()),
                       step_.loss_scale().skipped - skipped_before_, progress_);
     reporter_.record(status, done, clock_.trained(now_seconds()), progress_);
   }
 
   [[noreturn]] void stop(std::int64_t done) {
+    saver_.finish();
     require_batches(parts_, done);
     summarize(done, "stopped");
     const std::string& folder = parts_.place.folder();

@@ -61,19 +61,19 @@ std::unique_ptr<RankSum> make_error_feedback(const SumContext& o) {
   return std::make_unique<ErrorFeedback>(o.layout, residual, o.dynamic);
 }
 
-std::vector<ConstSection> gather_residuals(const Comm& comm, const Layout& layout,
+std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const Layout& layout,
                                            const std::vector<Section>& own,
                                            std::vector<std::vector<float>>& memory) {
   const auto count = static_cast<std::size_t>(layout.count);
   const std::vector<int> ranks = keepers(comm, !own.empty());
   if (ranks.empty()) return {};
-  memory.assign(comm.rank() == 0 ? ranks.size() : 0, std::vector<float>(count));
+  memory.assign(here ? ranks.size() : 0, std::vector<float>(count));
   std::vector<float> passing(count);
   std::vector<ConstSection> sections;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (comm.rank() == ranks[i]) std::copy_n(own.front().arena, count, passing.begin());
     comm.broadcast(std::span(passing), ranks[i]);
-    if (comm.rank() != 0) continue;
+    if (!here) continue;
     memory[i] = passing;
     sections.push_back({section_name(i), memory[i].data()});
   }

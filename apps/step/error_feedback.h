@@ -15,9 +15,10 @@ namespace lockstep {
 /// Multiplies an arena of `layout` except its statistics, which are not scaled with the loss.
 void scale_trained(const Layout& layout, float factor, float* values);
 
-/// Collective. Returns on rank 0 one section ("wire/0", "wire/1", ...) for each rank that passes
-/// its `own` (RankSum::sections(), at most one), in rank order, in `memory`; on other ranks none.
-std::vector<ConstSection> gather_residuals(const Comm& comm, const Layout& layout,
+/// Collective. Returns on ranks that pass `here` one section ("wire/0", "wire/1", ...) for each
+/// rank that passes its `own` (RankSum::sections(), at most one), in rank order, in `memory`; on
+/// other ranks none.
+std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const Layout& layout,
                                            const std::vector<Section>& own,
                                            std::vector<std::vector<float>>& memory);
 

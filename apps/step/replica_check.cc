@@ -5,28 +5,11 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "src/base/check.h"
 
 namespace lockstep {
-namespace {
-
-/// A number that changes with any bit of `count` floats.
-std::uint64_t fingerprint(const float* from, std::int64_t count) {
-  // Each step is a bijection of its lane, so that no single changed word can go unseen.
-  std::array<std::uint64_t, 8> lanes{1, 2, 3, 4, 5, 6, 7, 8};
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint64_t& lane = lanes[i % 8];
-    lane = (lane ^ std::bit_cast<std::uint32_t>(from[i])) * 0x9E3779B97F4A7C15u;
-    lane ^= lane >> 32;
-  }
-  std::uint64_t hash = 0;
-  for (const std::uint64_t lane : lanes) hash = (std::rotl(hash, 7) ^ lane) * 0x9E3779B97F4A7C15u;
-  return hash;
-}
-
-}  // namespace
-
 void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::vector<Section>& sections) {
   agree(comm, [&] {
@@ -66,18 +49,54 @@ Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Lay
   return result;
 }
 
+Fingerprint::Fingerprint() { std::iota(lanes_.begin(), lanes_.end(), 1u); }
+
+void Fingerprint::add(const float* values, std::int64_t count) {
+  constexpr std::uint32_t kInfinity = 0x7F800000u, kOne = 0x00800000u;
+  std::array<std::uint32_t, kBlock> lanes = lanes_, exponents{};
+  const auto add_word = [&](std::int64_t lane, float value) {
+    const auto word = std::bit_cast<std::uint32_t>(value);
+    // A bijection of the lane and of the word, so that no single changed word can go unseen.
+    const std::uint32_t mixed = (lanes[lane] ^ word) * 0x9E3779B1u;
+    lanes[lane] = mixed ^ (mixed >> 15);
+    exponents[lane] |= (word & kInfinity) + kOne;
+  };
+  const std::int64_t whole = count / kBlock * kBlock;
+  for (std::int64_t i = 0; i < whole; i += kBlock)
+    for (std::int64_t lane = 0; lane < kBlock; ++lane) add_word(lane, values[i + lane]);
+  for (std::int64_t i = whole; i < count; ++i) add_word(i - whole, values[i]);
+  lanes_ = lanes;
+  for (const std::uint32_t bits : exponents) exponents_ |= bits;
+}
+
+std::uint64_t Fingerprint::value() const {
+  std::uint64_t hash = 0;
+  for (const std::uint32_t lane : lanes_) hash = (std::rotl(hash, 7) ^ lane) * 0x9E3779B97F4A7C15u;
+  return hash;
+}
+
 void verify_mirror(const Comm& comm, const Layout& layout, const std::vector<ConstSection>& state,
                    std::int64_t step) {
   std::vector<std::uint64_t> own;
-  std::vector<std::string> names;
   for (const ConstSection& section : state) {
     for (const Parameter& parameter : layout.parameters) {
-      own.push_back(fingerprint(section.arena + parameter.range.begin, parameter.range.count));
-      names.push_back(section.name + "/" + parameter.name);
+      Fingerprint array;
+      array.add(section.arena + parameter.range.begin, parameter.range.count);
+      own.push_back(array.value());
     }
   }
+  compare_fingerprints(comm, layout, state, own, step);
+}
+
+void compare_fingerprints(const Comm& comm, const Layout& layout,
+                          const std::vector<ConstSection>& state,
+                          std::span<const std::uint64_t> own, std::int64_t step) {
+  const auto name_of = [&](std::size_t number) {
+    const std::size_t arrays = layout.parameters.size();
+    return state[number / arrays].name + "/" + layout.parameters[number % arrays].name;
+  };
   const auto ranks = static_cast<std::size_t>(comm.size());
-  const std::vector<std::uint64_t> all = comm.all_gather(std::span<const std::uint64_t>(own));
+  const std::vector<std::uint64_t> all = comm.all_gather(own);
   for (std::size_t p = 0; p < own.size(); ++p) {
     const auto value = [&](std::size_t rank) { return all[rank * own.size() + p]; };
     std::map<std::uint64_t, std::size_t> votes;
@@ -92,7 +111,7 @@ void verify_mirror(const Comm& comm, const Layout& layout, const std::vector<Con
         fmt::format("after step {} rank {} has values of {} that differ from the other ranks. Do "
                     "not trust its memory or network: exclude its node and resume from the last "
                     "checkpoint.",
-                    step, odd, names[p]));
+                    step, odd, name_of(p)));
   }
 }
 

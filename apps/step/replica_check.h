@@ -2,7 +2,9 @@
 // bit to prove that the ranks are in lockstep.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collectives/comm/comm.h"
@@ -25,6 +27,29 @@ void copy_to_all_ranks(const Comm& comm, const std::string& file, const Layout& 
 /// Collective. load_on_all_ranks() of one section into new memory of `device`.
 Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::string& section, Device& device);
+
+/// A number of an array that changes with any bit of it, and whether the array is finite. As fast
+/// as memory.
+class Fingerprint {
+ public:
+  Fingerprint();
+  /// The next `count` values: a multiple of kBlock except in the last call.
+  void add(const float* values, std::int64_t count);
+  std::uint64_t value() const;
+  bool finite() const { return (exponents_ >> 31) == 0; }
+
+  static constexpr std::int64_t kBlock = 64;
+
+ private:
+  std::array<std::uint32_t, kBlock> lanes_;
+  std::uint32_t exponents_ = 0;  ///< the highest bit is set by Inf and NaN
+};
+
+/// Collective. verify_mirror() with the `own` fingerprints of this rank, by section of `state` and
+/// then by parameter of `layout`.
+void compare_fingerprints(const Comm& comm, const Layout& layout,
+                          const std::vector<ConstSection>& state,
+                          std::span<const std::uint64_t> own, std::int64_t step);
 
 /// Collective; `state` is weights, optimizer slots and average. Throws AgreedError that names the
 /// first array that differs between ranks (in the order of `state`, then of the arena), and the

@@ -124,7 +124,7 @@ std::int64_t RunPlan::epoch_that_ends(std::int64_t done) const {
 
 RunShape shape_of(const StepOptions& options, int ranks) {
   const ScheduleOptions& o = options.schedule;
-  constexpr std::int64_t kLargest = std::int64_t{1} << 31, kMostShards = std::int64_t{1} << 20;
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
   const std::int64_t batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1),
                      shards = o.shards > 0 ? o.shards : std::int64_t{ranks} * o.accumulate;
   const bool given = o.global_batch > 0;

@@ -1,5 +1,8 @@
 #include "apps/step/step_options.h"
 
+#include <cstdint>
+#include <numeric>
+
 #include "src/base/check.h"
 #include "src/base/text.h"
 
@@ -9,7 +12,7 @@ std::vector<int> parse_shares(const std::string& text) {
   std::vector<int> counts;
   if (text == "equal" || text == "auto") return counts;
   for (const std::string& part : split(text, ','))
-    counts.push_back(parse_number<int>("--shares", part, Bounds::at_least(1)));
+    counts.push_back(parse_number<int>("--shares", part, Bounds::at_least(1, kMostShards)));
   return counts;
 }
 
@@ -19,12 +22,11 @@ Shares RankOptions::shares(int shards, int ranks) const {
     fail_usage("--shares has {} numbers for {} ranks. Pass one for each rank.",
                shares_of_ranks.size(), ranks);
   }
-  Shares shares(shares_of_ranks);
-  if (shares.shards() != shards) {
-    fail_usage("--shares adds up to {} of {} shards. Pass shares of all shards.", shares.shards(),
-               shards);
-  }
-  return shares;
+  const auto sum =
+      std::accumulate(shares_of_ranks.begin(), shares_of_ranks.end(), std::int64_t{0});
+  if (sum != shards)
+    fail_usage("--shares adds up to {} of {} shards. Pass shares of all shards.", sum, shards);
+  return Shares(shares_of_ranks);
 }
 
 }  // namespace lockstep

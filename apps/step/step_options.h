@@ -23,6 +23,9 @@
 
 namespace lockstep {
 
+/// Shards of a global batch.
+inline constexpr int kMostShards = 1 << 20;
+
 /// The length of the run, its batches and its learning rate.
 struct ScheduleOptions {
   std::int64_t steps = 0;             ///< 0: set by epochs, or by the data set's default
@@ -68,11 +71,11 @@ struct ScheduleOptions {
                          "Samples per step on all ranks together [batch * ranks]")
         .common()
         .example("256");
-    rows.optional_number("--shards", shards, Bounds::at_least(1),
+    rows.optional_number("--shards", shards, Bounds::at_least(1, kMostShards),
                          "Shards of the global batch, summed in one fixed order [ranks]\n"
                          "The same number of shards gives bitwise identical weights on any number "
                          "of ranks up to it. 24 and 60 suit most numbers.")
-        .example("24");
+        .example("24 --global-batch 192");
     rows.number("--accumulate", accumulate, Bounds::at_least(1, 1 << 20),
                 "Gradient accumulation: micro-batches per rank and step\n"
                 "Each has --batch samples. The number of shards grows by the same factor.")
@@ -162,7 +165,7 @@ struct RankOptions {
   std::vector<int> shares_of_ranks;  ///< empty: as equal as possible
   bool tunes_shares = false;         ///< by the speeds of the ranks
 
-  /// Of `shards` on `ranks`. Throws a usage Error if the option has other numbers of them.
+  /// Those of `shards` on `ranks`. Throws a usage Error if the option has other numbers of them.
   Shares shares(int shards, int ranks) const;
 
   void declare(OptionRows& rows) {
@@ -190,10 +193,10 @@ struct RankOptions {
                                                : fmt::format("{}", fmt::join(shares_of_ranks, ","));
             },
             "equal|auto|LIST",
-            "Shards of each rank: as equal as possible, by their speeds, or such as 3,3,2,2,2\n"
+            "Shards of each rank: equal, by speed, or such as 3,3,2,2,2\n"
             "No bit of the weights depends on it. auto measures the ranks while they train, and "
             "gives slow ones fewer shards. It needs more shards than ranks, such as --shards 24.")
-        .example("2,1,1 --shards 4");
+        .example("auto --shards 32");
     rows.type("--wire", wire,
               "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
               "Error feedback adds the rounding error to the next step's gradients. With --reducer "

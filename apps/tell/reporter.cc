@@ -135,6 +135,7 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
   files([&] { json_->write("run", run_line()); });
+  if (!run_files_.change().empty()) files([&] { json_->write("change", run_files_.change()); });
   files([&] { events_->begin_session(session_options(facts_.value("options"))); });
   files([&] { events_->flush(); });
 }
@@ -195,8 +196,8 @@ void Reporter::histograms(std::int64_t step, const Layout& layout, const float* 
   files([&] { events_->histograms(step, values); });
 }
 
-void Reporter::sync() {
-  files([&] { json_->sync(); });
+void Reporter::flush() {
+  files([&] { json_->flush(); });
 }
 
 void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {

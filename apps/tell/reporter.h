@@ -55,7 +55,7 @@ class Reporter {
   void evaluating(double share);                  ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
-  void sync();  ///< returns when the lines of metrics.jsonl have reached the disk
+  void flush();  ///< writes the lines of metrics.jsonl that wait
   void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
   /// Line, JSON, scalars, and the classes for evaluation.json.
   void evaluation(const Evaluated& evaluated);

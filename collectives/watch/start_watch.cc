@@ -93,12 +93,12 @@ void StartWatch::watch(const std::stop_token& stop) {
            now_seconds() < now + kPrint.count())
       woken_.wait_for(lock, stop, kLook, never);
     if (stop.stop_requested()) return;
-    if (gone()) end_all_ranks(kExitFailure);
+    if (gone()) end_all_ranks(kExitHang);
     const std::string line = fmt::format(
         "{}: rank {} (pid {}, host {}) was stopped by a signal (SIGSTOP?) during MPI's start. Stop "
         "and continue all ranks together.",
         program_, stopped, ranks.at(stopped), host_name());
-    print_and_end_all_ranks(line, kExitFailure);
+    print_and_end_all_ranks(line, kExitHang);
   }
 }
 

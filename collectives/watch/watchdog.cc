@@ -119,8 +119,8 @@ RankRecorder* Watchdog::neighbour() {
   return nullptr;
 }
 
-void Watchdog::end(const std::string& text) {
-  print_and_end_all_ranks(program_ + ": " + text, kExitFailure);
+void Watchdog::end(const std::string& text, int exit_code) {
+  print_and_end_all_ranks(program_ + ": " + text, exit_code);
 }
 
 void Watchdog::report_death(const RankRecorder::State& dead) {
@@ -132,13 +132,15 @@ void Watchdog::report_death(const RankRecorder::State& dead) {
             "a smaller --batch."
           : "Look for its last lines, or the kernel's (dmesg: out of memory?).";
   end(fmt::format("{} died {}. {}{}", name_of(dead), place_of(dead), cause,
-                  resume_hint(flight_recorder_)));
+                  resume_hint(flight_recorder_)),
+      kExitLost);
 }
 
 void Watchdog::report_stopped(const RankRecorder::State& stopped) {
   if (!flight_recorder_.first_failure()) return;
   end(fmt::format("{} was stopped by a signal (SIGSTOP?) {}. Stop and continue all ranks together.",
-                  name_of(stopped), place_of(stopped)));
+                  name_of(stopped), place_of(stopped)),
+      kExitHang);
 }
 
 void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
@@ -169,7 +171,7 @@ void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
   text.pop_back();
   // If several hosts find a hang at the same time, that of rank 0 prints, and ends the others.
   if (flight_recorder_[0].read().rank > 0) std::this_thread::sleep_for(kForPrinter);
-  end(text);
+  end(text, kExitHang);
 }
 
 /// Ends mpirun and its daemon too, because neither can end a run whose hosts are cut off.
@@ -188,9 +190,9 @@ void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
   const Launcher launcher = find_launcher();
   end_later(launcher, launcher.main ? kToPrint : kToEnd);
   const bool own = verdict.from == heartbeat_->self();
-  if (!launcher.main && (own || heartbeat_->prints())) print_and_end_all_ranks(line, kExitFailure);
-  if (!launcher.main) end_all_ranks(kExitFailure);
-  print_and_exit(line, kExitFailure);
+  if (!launcher.main && (own || heartbeat_->prints())) print_and_end_all_ranks(line, kExitLost);
+  if (!launcher.main) end_all_ranks(kExitLost);
+  print_and_exit(line, kExitLost);
 }
 
 }  // namespace lockstep

@@ -54,7 +54,7 @@ class Watchdog {
   void watch(std::stop_token stop);
   void check(double elapsed);
   RankRecorder* neighbour();
-  [[noreturn]] void end(const std::string& text);
+  [[noreturn]] void end(const std::string& text, int exit_code);
   void report_death(const RankRecorder::State& dead);
   void report_stopped(const RankRecorder::State& stopped);
   void report_hang(const HangDetector::Verdict& verdict);

@@ -11,14 +11,27 @@
 
 namespace lockstep {
 
-/// Exit codes of every program of the project.
+/// Exit codes of every program of the project (docs/troubleshooting.md). lockstep_run starts a run
+/// again after those that a new start can cure. Data, storage and requeue are those of sysexits.h.
 enum ExitCode : int {
   kExitSuccess = 0,
-  /// The line on stderr names the reason.
+  /// None of the other causes. The line on stderr names the reason.
   kExitFailure = 1,
   /// The command line or the config file is wrong.
   kExitUsage = 2,
-  /// Stopped on request after a checkpoint: run again to continue (EX_TEMPFAIL of sysexits.h).
+  /// The data set's files are missing, damaged or changed.
+  kExitData = 65,
+  /// Loss or weights are NaN or Inf.
+  kExitDiverged = 66,
+  /// A rank died, or a host cannot be reached. The other ranks ended with it.
+  kExitLost = 67,
+  /// The ranks made no progress, or one of them was stopped by a signal.
+  kExitHang = 68,
+  /// Another run uses the folder.
+  kExitInUse = 69,
+  /// A file cannot be written, or the disk fails.
+  kExitStorage = 74,
+  /// Stopped on request after a checkpoint: run again to continue.
   kExitRequeue = 75,
 };
 
@@ -38,6 +51,19 @@ class OutOfMemory : public Error {
  public:
   using Error::Error;
 };
+
+/// Calls `body`. Its errors without a code of their own (kExitFailure) get `exit_code`.
+template <class Body>
+void with_exit_code(int exit_code, const Body& body) {
+  try {
+    body();
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.exit_code() != kExitFailure) throw;
+    throw Error(error.what(), exit_code);
+  }
+}
 
 /// "comm.cc:178". The folder is left out because it belongs to the machine that built the program.
 std::string place_of(std::source_location at);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/data/read_in_parallel.h"
 #include "src/data/samples.h"
@@ -127,7 +128,7 @@ struct HostLoader::Body {
         changed.wait(lock, stop, [&] { return n < handed + depth; });
         if (stop.stop_requested()) return;
         lock.unlock();
-        prepare(n);
+        with_exit_code(kExitData, [&] { prepare(n); });
         lock.lock();
         prepared = n + 1;
         lock.unlock();

@@ -107,10 +107,13 @@ double number_of(const std::string& name) {
 }
 
 OpenedData open_data(const DatasetEntry& entry, const DataSource& source) {
-  require_source(entry, source.folder);
-  OpenedData pair = entry.open(source);
-  if (source.validation > 0 && !pair.validation) divide(pair, source.validation);
-  note_classes(pair);
+  OpenedData pair;
+  with_exit_code(kExitData, [&] {
+    require_source(entry, source.folder);
+    pair = entry.open(source);
+    if (source.validation > 0 && !pair.validation) divide(pair, source.validation);
+    note_classes(pair);
+  });
   return pair;
 }
 

@@ -49,6 +49,10 @@ std::string_view advice(int error) {
   }
 }
 
+UnreadableFile::UnreadableFile(const std::string& message, int cause)
+    : Error(message, cause == EIO || cause == ESTALE ? kExitStorage : kExitFailure),
+      cause_(cause) {}
+
 void fail_to_read(const std::filesystem::path& path, int error) {
   const bool refused = error == EACCES || error == EPERM,
              missing = error == ENOENT || error == ENOTDIR || error == ELOOP,
@@ -124,7 +128,9 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& file) {
 }
 
 void fail_to(const char* verb, const std::filesystem::path& path, int error) {
-  fail("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), advice(error));
+  throw Error(
+      fmt::format("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), advice(error)),
+      kExitStorage);
 }
 
 void sync_directory(const std::filesystem::path& directory) {
@@ -290,8 +296,9 @@ std::vector<std::filesystem::path> make_directories(const std::filesystem::path&
   }
   std::filesystem::create_directories(directory, error);
   if (error) {
-    fail("cannot create the {} {}: {}; {}", purpose, directory.string(), error.message(),
-         advice(error.value()));
+    throw Error(fmt::format("cannot create the {} {}: {}; {}", purpose, directory.string(),
+                            error.message(), advice(error.value())),
+                kExitStorage);
   }
   for (const std::filesystem::path& path : missing) sync_directory(path.parent_path());
   return missing;
@@ -309,8 +316,9 @@ std::vector<std::filesystem::path> require_writable_directory(
     const std::filesystem::path& directory, std::string_view purpose) {
   const std::vector<std::filesystem::path> made = make_directories(directory, purpose);
   if (const int error = probe_beside(directory / "probe"); error != 0) {
-    fail("cannot write to the {} {}: {}; {}", purpose, directory.string(), std::strerror(error),
-         advice(error));
+    throw Error(fmt::format("cannot write to the {} {}: {}; {}", purpose, directory.string(),
+                            std::strerror(error), advice(error)),
+                kExitStorage);
   }
   return made;
 }

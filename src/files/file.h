@@ -23,14 +23,14 @@ std::string_view advice(int error);
 class UnreadableFile : public Error {
  public:
   /// `cause`: an errno.
-  UnreadableFile(const std::string& message, int cause) : Error(message), cause_(cause) {}
+  UnreadableFile(const std::string& message, int cause);
   int cause() const { return cause_; }
 
  private:
   int cause_;
 };
 
-/// Throws Error: "cannot write a.h5: No space left on device; free some space ...".
+/// Throws Error (kExitStorage): "cannot write a.h5: No space left on device; free some space ...".
 [[noreturn]] void fail_to(const char* verb, const std::filesystem::path& path, int error);
 
 /// Returns when the names in `directory` have reached the disk. Throws Error.

@@ -75,6 +75,7 @@ FileKind kind_of_archive(const fs::path& file, std::string_view head) {
 }
 
 FileKind kind_of_hdf5(const fs::path& file) {
+  const auto lock = lock_hdf5();
   std::string cause;
   const Hdf5Id opened = open_hdf5(file, cause);
   if (opened < 0) return {};

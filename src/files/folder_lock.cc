@@ -64,10 +64,11 @@ std::string own_job() {
 
 std::string own_text() {
   return fmt::format(
-      "host = {}\npid = {}\nstart = {}\nspace = {}\njob = {}\nrestart = {}\n"
-      "since = {:%Y-%m-%d %H:%M:%S}\ntoken = {}\n",
+      "host = {}\npid = {}\nstart = {}\nspace = {}\njob = {}\nrestart = {}\nsupervisor = {}\n"
+      "start_number = {}\nsince = {:%Y-%m-%d %H:%M:%S}\ntoken = {}\n",
       host_name(), ::getpid(), start_time_of(::getpid()), process_space(), own_job(),
-      environment("SLURM_RESTART_COUNT"), fmt::localtime(std::time(nullptr)), unique_hex(16));
+      environment("SLURM_RESTART_COUNT"), environment("LOCKSTEP_SUPERVISOR"),
+      environment("LOCKSTEP_START"), fmt::localtime(std::time(nullptr)), unique_hex(16));
 }
 
 /// The claims in `directory`, highest first.
@@ -122,7 +123,11 @@ std::string why_gone(const Claim& claim) {
     const bool gone = pid <= 0 || Process(pid, start).condition() == Condition::gone;
     return gone ? "its process is gone" : "";
   }
-  const std::string job = own_job();
+  const std::string job = own_job(), supervisor = environment("LOCKSTEP_SUPERVISOR");
+  if (!supervisor.empty() && supervisor == claim.fact("supervisor") &&
+      std::atoll(environment("LOCKSTEP_START").c_str()) > claim.number_of("start_number")) {
+    return "lockstep_run has started it again";
+  }
   if (!job.empty() && job == claim.fact("job") &&
       std::atoll(environment("SLURM_RESTART_COUNT").c_str()) > claim.number_of("restart")) {
     return "its job was requeued";
@@ -217,10 +222,11 @@ void FolderLock::claim(std::string_view purpose) {
       continue;
     }
     if (other) {
-      fail(
-          "{} {} is in use by {}. Wait for it, stop it or choose another {}. If that run is dead, "
-          "the folder is free after {} s.",
-          purpose, directory_.string(), describe(*other), purpose, kSilence);
+      throw Error(
+          fmt::format("{} {} is in use by {}. Wait for it, stop it or choose another {}. If that "
+                      "run is dead, the folder is free after {} s.",
+                      purpose, directory_.string(), describe(*other), purpose, kSilence),
+          kExitInUse);
     }
     const std::int64_t number = gone.empty() ? 1 : gone.front().number + 1;
     const auto file = directory_ / fmt::format("{}{}", kPrefix, number);
@@ -263,10 +269,10 @@ void FolderLock::name_run(const std::string& run) {
 void FolderLock::require_held() const {
   for (const Claim& claim : list_claims(directory_)) {
     if (claim.text.starts_with(text_) || !why_gone(claim).empty()) continue;
-    fail(
-        "{} was taken over by {} while this process was stopped. Continue only one of the two "
-        "runs.",
-        directory_.string(), describe(claim));
+    throw Error(fmt::format("{} was taken over by {} while this process was stopped. Continue only "
+                            "one of the two runs.",
+                            directory_.string(), describe(claim)),
+                kExitInUse);
   }
 }
 

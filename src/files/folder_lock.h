@@ -15,9 +15,9 @@ namespace lockstep {
 /// The claim is the file <folder>/run.lock.<N>, which names its run. A claim of a run that is gone
 /// is taken over: the claimant creates run.lock.<N+1> before it removes run.lock.<N>, so that only
 /// one of several claimants wins. On this machine a run is gone if its process is. On another
-/// machine it is gone if its SLURM job was requeued as ours, or if its file was not touched for
-/// kSilence; the holder touches it every kHeartbeat, from its own thread. A machine without a
-/// readable boot id counts as another machine.
+/// machine it is gone if its SLURM job was requeued as ours, if the same lockstep_run has started
+/// the ranks again, or if its file was not touched for kSilence; the holder touches it every
+/// kHeartbeat, from its own thread. A machine without a readable boot id counts as another machine.
 class FolderLock {
  public:
   static constexpr int kSilence = 180;  ///< seconds

@@ -52,6 +52,7 @@ Hdf5BytesWriter::~Hdf5BytesWriter() {
 }
 
 void Hdf5BytesWriter::lay_out() {
+  const auto lock = lock_hdf5();
   keep_hdf5_quiet();
   const auto check = [&](auto result) {
     if (result < 0)
@@ -118,6 +119,7 @@ Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : file_(std::move(p
     refuse(hdf5_cause());
   };
   const std::uint64_t bytes = file_.size();
+  const auto lock = lock_hdf5();
   std::string cause;
   const Hdf5Id file = open_hdf5(this->path(), cause);
   if (file < 0) refuse(cause);

@@ -23,6 +23,11 @@ std::vector<std::string> reasons() {
 
 }  // namespace
 
+std::unique_lock<std::recursive_mutex> lock_hdf5() {
+  static std::recursive_mutex mutex;
+  return std::unique_lock(mutex);
+}
+
 std::string hdf5_cause() {
   const std::vector<std::string> texts = reasons();
   return texts.empty() ? "HDF5 returns no reason" : texts.front();

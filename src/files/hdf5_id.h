@@ -5,11 +5,16 @@
 #include <hdf5.h>
 
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace lockstep {
+
+/// Excludes other threads from HDF5, which is usually built without locks of its own. Every call of
+/// HDF5 needs it. A thread may take it again.
+std::unique_lock<std::recursive_mutex> lock_hdf5();
 
 /// Owner of any HDF5 identifier except a file that is written: its close must be checked.
 class Hdf5Id {

@@ -19,6 +19,10 @@ struct Hdf5Reader::Body {
   std::set<std::string> checked;  // arrays with checksums
   std::map<std::string, Hdf5Attribute> attributes;
 
+  ~Body() {
+    const auto lock = lock_hdf5();
+    file = Hdf5Id(-1);
+  }
   [[noreturn]] void fail_damaged(const std::string& cause) const {
     fail("{} is damaged or not an HDF5 file: {}; use another file", path.string(), cause);
   }
@@ -155,6 +159,7 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
 }
 
 Hdf5Reader::Hdf5Reader(std::filesystem::path path) : body_(std::make_unique<Body>()) {
+  const auto lock = lock_hdf5();
   body_->path = path;
   body_->bytes = InputFile(path).size();
   std::string cause;
@@ -177,6 +182,7 @@ std::vector<std::string> Hdf5Reader::arrays() const {
 Shape Hdf5Reader::shape(const std::string& name) const { return body_->shape(name); }
 
 void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
+  const auto lock = lock_hdf5();
   const Shape& shape = body_->shape(name);
   expect(shape.count() == static_cast<std::int64_t>(values.size()),
          "values do not fit the array's shape");

@@ -44,6 +44,7 @@ struct Hdf5Writer::Body {
   hid_t file = -1;
 
   ~Body() {
+    const auto lock = lock_hdf5();
     if (file >= 0) H5Fclose(file);
     std::free(image);
   }
@@ -58,6 +59,7 @@ struct Hdf5Writer::Body {
 };
 
 Hdf5Writer::Hdf5Writer(std::filesystem::path path) : body_(std::make_unique<Body>()) {
+  const auto lock = lock_hdf5();
   keep_hdf5_quiet();
   Body& body = *body_;
   body.path = std::move(path);
@@ -85,6 +87,7 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path) : body_(std::make_unique<Body
 Hdf5Writer::~Hdf5Writer() = default;
 
 void Hdf5Writer::array(const std::string& name, const Shape& shape, std::span<const float> values) {
+  const auto lock = lock_hdf5();
   const Body& body = *body_;
   expect(shape.rank() > 0, "an array in a file has at least one extent");
   expect(shape.count() == static_cast<std::int64_t>(values.size()),
@@ -107,6 +110,7 @@ void Hdf5Writer::array(const std::string& name, const Shape& shape, std::span<co
 }
 
 void Hdf5Writer::attribute(const std::string& name, const Hdf5Attribute& value) {
+  const auto lock = lock_hdf5();
   const Body& body = *body_;
   const Hdf5Id space(body.check(H5Screate(H5S_SCALAR)));
   const auto write = [&](hid_t stored, hid_t given, const void* data) {
@@ -130,10 +134,12 @@ void Hdf5Writer::attribute(const std::string& name, const Hdf5Attribute& value) 
 }
 
 void Hdf5Writer::commit() {
+  auto lock = lock_hdf5();
   Body& body = *body_;
   body.check(H5Fflush(body.file, H5F_SCOPE_GLOBAL));
   const ssize_t bytes = body.check(H5Fget_file_image(body.file, nullptr, 0));  // only the size
   body.check(H5Fclose(std::exchange(body.file, -1)));
+  lock.unlock();  // the disk may be slow
   replace_file(body.path, {static_cast<const char*>(body.image), static_cast<std::size_t>(bytes)});
   std::free(std::exchange(body.image, nullptr));
 }

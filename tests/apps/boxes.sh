@@ -21,7 +21,7 @@ for count in 1 2 3; do
   expect_only_line "a wrong option on $count ranks" 2 '^train_cifar: .*--no-such-option'
 done
 run mpirun -np 2 "$build/train_cifar" "${small[@]}" --data "$folder/nowhere"
-expect_only_line "no data" 1 "^train_cifar: .*$folder/nowhere"
+expect_only_line "no data" 65 "^train_cifar: .*$folder/nowhere"
 run mpirun -np 2 "$build/evaluate" "$folder/nowhere.h5"
 expect_only_line "no checkpoint" 1 "^evaluate: .*nowhere.h5"
 run mpirun -np 3 "$build/tests/lone_failure" 1 step "${small[@]}" --global-batch 12

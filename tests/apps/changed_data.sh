@@ -23,7 +23,7 @@ start_on_data
 : >"$file"
 await 40 ended
 collect
-expect_error "a file that is truncated" 1 "^train_cifar: $file 0.bytes"
+expect_error "a file that is truncated" 65 "^train_cifar: $file 0.bytes"
 expect "nothing half written" bash -c "! compgen -G '$folder/run/checkpoints/*.tmp-*'"
 make_data
 train 1 --data "$data" --check --steps 1000000 --run "$folder/run"
@@ -39,5 +39,5 @@ start_on_data
 printf '\x01' | dd of="$file" bs=1 seek=1000 conv=notrunc status=none
 await 40 ended
 collect
-expect_error "other content of the same size" 1 "^train_cifar: $file content"
+expect_error "other content of the same size" 65 "^train_cifar: $file content"
 finish

@@ -19,10 +19,11 @@ NOT_RUN = [
     ("allreduce.md", r"bench/simulate\.sh", "apps.simulate runs it"),
     ("data.md", r"^photos/", "names of files"),
     ("data.md", r"mnist\.npz|--data arrays$", "it needs a download; apps.own_data converts such a file"),
-    ("getting-started.md", r"dependencies\.sh$|cpack|apt install|--preset package|^mpirun -np 2 train_cifar|/usr/share", "apps.package makes it"),
+    ("getting-started.md", r"dependencies\.sh$|cpack|apt install|--preset package|^lockstep_run -np 2 train_cifar|/usr/share", "apps.package makes it"),
     ("getting-started.md", r"pip install|import lockstep", "apps.python_package installs it"),
     ("gpu.md", r".", "it needs CUDA, or a download"),
     ("hosts.md", r"^node\d slots", "a file of hosts"),
+    ("hosts.md", r"^lockstep_run: ", "its output"),
     ("hosts.md", r"^mpirun .*-np 32 |--device cuda --data data/cifar10$", "it needs GPUs"),
     ("library.md", r".", "apps.install builds and runs the programs of this page"),
     ("models.md", r"load_pytorch\.py", "it needs PyTorch; apps.load_elsewhere runs it"),
@@ -61,7 +62,7 @@ def runnable(command, page):
     command = command.split("  #")[0].rstrip()
     for pattern, replacement in CHANGES:
         command = re.sub(pattern, replacement, command)
-    trains = re.search(r"scripts/train\.sh|mpirun .*build/(train_|bench_step)", command) and "--help" not in command
+    trains = re.search(r"scripts/train\.sh|(mpirun|lockstep_run) .*build/(train_|bench_step)", command) and "--help" not in command
     more = " --steps 12" if trains and "--steps" not in command else ""
     if trains and page not in EVALUATED and "--eval-every" not in command:
         more += " --eval-every 0"

@@ -34,7 +34,7 @@ run=(train_images --data "$photos" --model resnet_small --image-size 16 --global
 # Seed 3: the first damaged image comes in a later step.
 part=("$build/train_images" "${run[@]:1}" --seed 3 --steps 30 --run "$folder/parts")
 run mpirun -np 2 "${part[@]}" --eval-every 0
-expect_error "a damaged training image" 1 'train_images: train/red/zzz?.png --check-images.skip --check-images.decode'
+expect_error "a damaged training image" 65 'train_images: train/red/zzz?.png --check-images.skip --check-images.decode'
 expect "a checkpoint of the steps so far" test -n "$(compgen -G "$folder/parts/checkpoints/step-*.h5")"
 run "${part[@]}" --eval-every 15 --check-images skip
 expect "the run goes on" test "$code" = 0
@@ -61,10 +61,10 @@ expect_same_state "packed images" "$(step_file "$folder/whole" 30)" "$(step_file
 # A damaged image of an evaluation: the checkpoint is that of the step before it.
 rm "$photos"/train/red/zz*.png
 ranks 2 "${run[@]}" --run "$folder/evaluated" --steps 5 --eval-every 5
-expect_error "a damaged image of the evaluation" 1 'train_images: val/blue/zy.png --check-images.skip'
+expect_error "a damaged image of the evaluation" 65 'train_images: val/blue/zy.png --check-images.skip'
 expect "it is saved" test -e "$(step_file "$folder/evaluated" 5)"
 ranks 1 evaluate "$folder/evaluated" --data "$photos"
-expect_error "evaluate" 1 'evaluate: val/blue/zy.png --check-images.skip'
+expect_error "evaluate" 65 'evaluate: val/blue/zy.png --check-images.skip'
 ranks 2 evaluate "$folder/evaluated" --data "$photos" --check-images skip
 expect "evaluate without it" grep -q ' 12 samples' "$folder/out"
 rm "$photos/val/blue/zy.png"
@@ -84,6 +84,6 @@ head -c "$(stat -c %s "$photos/train/red/3.png")" /dev/urandom >"$folder/other.p
 cp "$folder/other.png" "$photos/train/red/3.png"
 await 40 ended
 collect
-expect_error "a file that is overwritten" 1 'train_images: train/red/3.png changed'
+expect_error "a file that is overwritten" 65 'train_images: train/red/3.png changed'
 expect "with a checkpoint" test -n "$(compgen -G "$folder/during/checkpoints/step-*.h5")"
 finish

@@ -39,7 +39,7 @@ evaluate 2 --no-confusion "$folder/plain"
 expect "so do the weights if there is no average" test "$(score_in_out)" = "$reported_raw"
 expect_line "the line names the raw weights" 'raw.weights top-1'
 ranks 2 evaluate --data "$data" --logits "$folder/none/logits.h5" "$file"
-expect_error "a missing folder, before the evaluation" 1 'none/logits.h5: No.such.file'
+expect_error "a missing folder, before the evaluation" 74 'none/logits.h5: No.such.file'
 
 # --- a folder that is followed -------------------------------------------------------------------------------------------
 mkdir "$folder/followed"

@@ -61,7 +61,7 @@ def fault(build, program, option, words):
     """The fault of this example, or an empty text."""
     printed = " ".join(words)
     command = words[3:] if words[0] == "mpirun" else words
-    more = TRAINING if program.startswith("train_") else SHORT.get(program, [])
+    more = TRAINING if program.startswith("train_") or program == "lockstep_run" else SHORT.get(program, [])
     if option in {"--help", "--help-all", "--version", "--list"}:
         more = []
     if program == "bench_step" and option == "--epochs":

@@ -43,6 +43,8 @@ train_here() {  # FOLDER PROGRAM OPTION...
   cp "$folder/$place"/runs/first/checkpoints/{step-*,best}.h5
 }
 train_here train_cifar train_cifar --model resnet_small
+ln -s "$build" "$folder/train_cifar/build"  # for lockstep_run
+echo "localhost slots=2" >"$folder/train_cifar/hosts"
 train_here train_mnist train_mnist --model resnet_small
 train_here train_reuters train_reuters
 train_here photo_runs train_images --data photos
@@ -59,7 +61,7 @@ limit=400
 for program in $programs; do
   case $program in
     train_cifar | train_mnist | train_reuters) examples "$program" "$program" ;;
-    bench_step) examples train_cifar "$program" ;;
+    bench_step | lockstep_run) examples train_cifar "$program" ;;
     evaluate) examples small "$program" ;;
     *) examples photo_runs "$program" ;;
   esac

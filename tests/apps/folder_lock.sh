@@ -23,7 +23,7 @@ rm "$logs/run.lock.1"
 await 30 ended
 lines=$(wc -l <"$logs/metrics.jsonl")
 collect
-expect_error "logs that were taken over" 1 "$logs host.elsewhere"
+expect_error "logs that were taken over" 69 "$logs host.elsewhere"
 expect "nothing more is written" test "$(wc -l <"$logs/metrics.jsonl")" = "$lines"
 expect "the other's claim stays" test -e "$logs/run.lock.2"
 
@@ -40,7 +40,7 @@ start 1 --steps 1 --run "$folder/alive"
 await 60 waits
 touch "$folder/alive/run.lock.1"
 collect
-expect_error "a sign of life ends the wait" 1 "--run $folder/alive host.elsewhere"
+expect_error "a sign of life ends the wait" 69 "--run $folder/alive host.elsewhere"
 expect_files "and nothing is written" "$folder/alive" run.lock.1
 
 claim "$folder/released" 15
@@ -80,7 +80,7 @@ kill -TERM "${runs[winner]}"
 winner_code=0
 wait "${runs[winner]}" || winner_code=$?
 expect "both wait" test "$(grep -l '^waiting' "$folder/out1" "$folder/out2" | wc -l)" = 2
-expect "one is refused" test "$loser_code" = 1
+expect "one is refused" test "$loser_code" = 69
 expect "the error names the other run" grep -qE '[0-9a-f]{32}' "$folder/err$((3 - winner))"
 expect "the other trains until it is stopped: $(cat "$folder/err$winner")" test "$winner_code" = 75
 finish

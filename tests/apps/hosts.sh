@@ -45,6 +45,20 @@ done
 expect_line "16 bits between hosts" '^reducer direct 2.ranks 16.bits bf16'
 expect_same_state "the same in every run" "$(step_file "$folder/first" 4)" "$(step_file "$folder/second" 4)"
 
+# Each host keeps a state in memory. A host that has lost it gets that of the other.
+export LOCKSTEP_MEMORY=lockstep-test-$$
+memory=/dev/shm/$LOCKSTEP_MEMORY-test-host
+trap 'tidy; remove_hosts 2; rm -rf "$memory"-*' EXIT
+diverging=(--shards 2 --steps 30 --lr 1e8 --run "$folder/memory")
+on_hosts 1 "$build/train_cifar" "${small[@]}" "${diverging[@]}"
+expect_error "it diverges" 66 '^train_cifar: diverged'
+expect_files "before the first checkpoint" "$folder/memory/checkpoints"
+for host in 1 2; do expect "host $host keeps a state" compgen -G "$memory-$host/step-*.h5" >/dev/null; done
+rm -r "$memory-1"
+on_hosts 1 "$build/train_cifar" "${small[@]}" "${diverging[@]}"
+expect_line "the state of the other host" "^resumed from.$memory-1/step-[0-9]*.h5"
+unset LOCKSTEP_MEMORY
+
 on_hosts 1 "$build/train_cifar" "${small[@]}" --steps 1 --reducer shared
 expect_error "memory of one host" 1 'reducer shared 1 2 test-host-1 --reducer tree'
 

@@ -54,7 +54,7 @@ expect "a folder whose name is no UTF-8" env LC_ALL=C grep -qa '^resumed .*step-
 start 1 --steps 100000 --run "$folder/live"
 await 60 test -e "$folder/live/run.lock.1"
 ranks 1 train_cifar "${small[@]}" --steps 1 --run "$folder/live"
-expect_error "a second run in the folder" 1 "--run $folder/live $(hostname) process"
+expect_error "a second run in the folder" 69 "--run $folder/live $(hostname) process"
 ranks 1 train_cifar "${small[@]}" --check --run "$folder/live"
 expect_line "--check names the holder" '^note in.use process'
 kill -KILL "$(pid_of_rank 0)"
@@ -70,7 +70,7 @@ await 60 has_done 2
 printf '%s = %s\n' host elsewhere pid 1 space another token 1 >"$folder/lost/run.lock.2"
 kill -USR1 "$(pid_of_rank 0)"
 collect
-expect_error "a folder that was taken over" 1 'lost host.elsewhere'
+expect_error "a folder that was taken over" 69 'lost host.elsewhere'
 expect "nothing is saved there" test -z "$(find "$folder/lost" -name '*.h5')"
 ranks 1 train_cifar "${small[@]}" --steps 1 --run "$folder/bad/c" --resume "$folder/none.h5"
 expect "a failed start leaves no folder" test ! -e "$folder/bad"

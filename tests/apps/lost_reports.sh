@@ -34,7 +34,7 @@ train 1 --steps 1 --run "$folder/pipe"
 rm -r "$folder/pipe/"{metrics.jsonl,checkpoints}
 mkfifo "$folder/pipe/metrics.jsonl"
 ranks 2 train_cifar "${small[@]}" --steps 2 --run "$folder/pipe"
-expect_error "a pipe without a reader as metrics.jsonl" 1 "metrics.jsonl No.such.device.or.address"
+expect_error "a pipe without a reader as metrics.jsonl" 74 "metrics.jsonl No.such.device.or.address"
 
 # --- stderr on a full disk, or all three closed -------------------------------------------------------------------------------
 run bash -c '"$@" 2>/dev/full' - "$build/train_cifar" --no-such-option

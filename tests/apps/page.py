@@ -42,6 +42,8 @@ with browser.Browser() as page:
     legends = page.run("[...document.querySelectorAll('#chart-loss .legend b')].map((b) => b.textContent)")
     assert near(number(legends[0]), train[-1]["loss"]) and near(number(legends[1]), evaluations[-1]["loss"]), legends
     assert page.run("document.querySelectorAll('circle[clip-path]').length") == 0
+    assert page.run("document.querySelectorAll('#chart-loss .change').length") == 1
+    assert "lost host a (rank 2)" in page.run("document.getElementById('machine').textContent")
     # The confusion matrix counts every sample, and its diagonal the right ones.
     cells = page.run("[...document.querySelectorAll('[data-cell]')].map((c) => [c.dataset.cell, Number(c.textContent)])")
     assert len(cells) == 100 and sum(n for _, n in cells) == evaluations[-1]["samples"], cells

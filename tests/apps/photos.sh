@@ -125,7 +125,7 @@ ranks 2 train_cifar --image-size 16 --steps 1
 expect_error "a set of one size" 2 'train_cifar: --image-size'
 cp "$folder/bad.jpg" "$photos/train/red/bad.jpg"
 ranks 2 "${run[@]}" --steps 24
-expect_error "a damaged training image" 1 'train_images: .*bad.jpg --check-images.skip'
+expect_error "a damaged training image" 65 'train_images: .*bad.jpg --check-images.skip'
 ranks 2 "${run[@]}" --steps 24 --check-images skip --run "$folder/skipped"
 expect "damaged images are left out" grep -qE '^note +1 of 37' "$folder/out"
 expect_same_state "without damaged images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/skipped" 24)"

@@ -10,7 +10,9 @@ kept() {  # RANKS OPTION...: must succeed
   expect "exit code $code: ${*:2}" test "$code" = 0
 }
 
+export LOCKSTEP_CHANGE="lost host a (rank 2)" LOCKSTEP_CHANGED_AT=1
 kept 2 --run one --steps 12 --eval-every 6
+unset LOCKSTEP_CHANGE LOCKSTEP_CHANGED_AT
 kept 1 --run two --steps 8 --eval-every 0 --lr 0.05
 expect "the page is small" test "$(stat -c %s runs/one/report.html)" -lt 1000000
 expect "summary.json has the memory, the buckets and the ranks" python3 - <<'PYTHON'
@@ -20,6 +22,8 @@ assert s["memory"]["parameters"] > 0 and s["communication"]["buckets"]["count"] 
 assert len(s["placement"]) == 2 and s["hosts"] == 1, s
 assert "log-every" in s["changed_options"] and "seed" not in s["changed_options"], s
 assert s["commands"]["repeat"].endswith("--config runs/one/config.toml --run runs/one --new"), s
+change = s["changes"][0]
+assert len(s["changes"]) == 1 and (change["change"], change["step"], change["ranks"]) == ("lost host a (rank 2)", 0, 2), s["changes"]
 found = json.load(open("runs/one/evaluation.json"))
 assert found["step"] == 12 and sum(map(sum, found["confusion"])) == found["samples"] == 10000, found
 assert [row[2] for row in found["per_class"]] == [found["confusion"][i][i] for i in range(10)]

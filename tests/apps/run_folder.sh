@@ -61,13 +61,13 @@ kept 1 --steps 1 --lr 0.7 --no-run
 kept 2 --lr 0.7 --check
 kept 1 --run other --check
 kept 1 --summary
-refused "no data" 1 nowhere --lr 0.7 --dataset cifar10 --data nowhere
-refused "no data, in a folder of the user" 1 nowhere --dataset cifar10 --data nowhere --run empty/one
+refused "no data" 65 nowhere --lr 0.7 --dataset cifar10 --data nowhere
+refused "no data, in a folder of the user" 65 nowhere --dataset cifar10 --data nowhere --run empty/one
 expect "nothing is new" test "$(find . ! -name out ! -name err ! -name raw | sort)" = "$before"
 mkdir closed
 touch closed/runs
 cd closed || exit 1
-refused "no folder can be created" 1 'closed/runs --run --no-run' --steps 1
+refused "no folder can be created" 74 'closed/runs --run --no-run' --steps 1
 cd .. || exit 1
 
 # --- two at once, kills and stops ----------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ for i in 1 2; do
 done
 await 60 grep -q 'step 4/' out1
 await 60 grep -q 'step 4/' out2
-refused "a run that is being trained" 1 "--run $stem-4 in.use" "${long[@]:${#options[@]}}" --run train_cifar-resnet_small-4
+refused "a run that is being trained" 69 "--run $stem-4 in.use" "${long[@]:${#options[@]}}" --run train_cifar-resnet_small-4
 folder_of() { sed -n 's/^run *kept in \([^,]*\),.*/\1/p' "out$1"; }
 
 expect "with consecutive numbers" test "$({ folder_of 1; folder_of 2; } | sort | xargs)" = "$stem-4 $stem-5"

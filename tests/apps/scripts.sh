@@ -103,6 +103,8 @@ launcher=$folder/launcher
 build=$folder/build
 mkdir "$build"
 touch "$build/CMakeCache.txt"
+for program in train_cifar train_mnist; do stand_in "$build" $program <<<''; done
+cp "$1/lockstep_run" "$build"
 stand_in "$launcher" cmake <<<''
 stand_in "$launcher" dpkg-query <<<'for p in "${@:4}"; do echo "$p installed"; done'
 stand_in "$launcher" mpirun <<<'echo "called: $* oversubscribe=$OMPI_MCA_rmaps_base_oversubscribe binding=$OMPI_MCA_hwloc_base_binding_policy"
@@ -136,7 +138,7 @@ stand_in "$folder/gpu" nvidia-smi <<<'printf "9.0\n8.6\n9.0\n"'
 stand_in "$folder/no_gpu" nvidia-smi <<<'echo "No devices were found"; exit 6'
 stand_in "$folder/new_gpu" nvidia-smi <<<'echo 99.0'
 stand_in "$folder/configured" cmake <<<'echo "cmake $*" >>"$CALLS"
-if [[ $1 == --build ]]; then echo "[1/3] Building a"; sleep 1.2; echo "[2/3] Building b"; echo "[ 66%] c"; fi'
+if [[ $1 == --build ]]; then cp "$(dirname "$CALLS")"/build/{lockstep_run,train_cifar} "$2"; echo "[1/3] Building a"; sleep 1.2; echo "[2/3] Building b"; echo "[ 66%] c"; fi'
 cp "$launcher/dpkg-query" "$launcher/mpirun" "$folder/configured"
 stand_in "$folder/configured" ls <<<'exit 2'  # hides /proc/driver/nvidia of this machine
 # first_build NAME PATTERN WORDS [VARIABLE=VALUE...]: train.sh prints PATTERN and calls cmake with WORDS. $first is first on

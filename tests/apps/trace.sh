@@ -58,7 +58,7 @@ collect
 expect_error "a run that is stopped" 1 'stopped step'
 expect "has a whole timeline" python3 "$folder/read.py" "$folder/stopped.json" 2 20
 ranks 2 train_cifar "${small[@]}" --steps 30 --lr 1e8 --trace "$folder/diverged.json"
-expect_error "a run that diverges" 1 'diverged'
+expect_error "a run that diverges" 66 'diverged'
 expect "has one, too" python3 "$folder/read.py" "$folder/diverged.json" 2 1
 train 1 --steps 2 --check --trace "$folder/checked.json"
 expect "--check writes none" test ! -e "$folder/checked.json"

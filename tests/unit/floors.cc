@@ -79,10 +79,11 @@ const std::vector<Floor> kFloors = {
       "collectives/comm", "collectives/watch", "collectives", "net", "net/description", "apps/step",
       "apps/options", "apps/record", "apps/tell"}},
     {"apps/train", {"src/data", "net", "apps/run"}},
+    {"apps/supervise", {"src/base", "src/files"}},
     {"apps",
      {"src/base", "src/files", "src/device", "src/device/cpu", "src/data", "src/report",
       "collectives/comm", "collectives", "net", "net/export", "apps/step", "apps/options",
-      "apps/record", "apps/tell", "apps/run"}},
+      "apps/record", "apps/tell", "apps/run", "apps/supervise"}},
     {"bench", kAllGroups},
     {"tests", kAllGroups},
 };

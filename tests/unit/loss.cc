@@ -2,6 +2,7 @@
 // ties and NaN do to the rank, and scores that do not depend on the order of samples.
 #include "net/loss.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

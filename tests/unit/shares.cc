@@ -35,7 +35,7 @@ Floats canonical_sum(std::vector<Floats> all) {
   return all.front();
 }
 
-/// What a rank has after its backward passes: its roots.
+/// The roots of a rank after its backward passes.
 std::vector<Floats> rows_of_rank(const std::vector<Floats>& all, Range own) {
   const int shards = static_cast<int>(all.size());
   std::vector<Floats> rows(roots_of(own, shards).size(), Floats(kCount));

@@ -62,12 +62,12 @@ class Job {
     close(ends_[1]);
   }
 
-  /// The output until rank `last` has ended with exit code kExitFailure.
+  /// The output until rank `last` has ended with exit code kExitHang.
   std::string words(int last) {
     const pid_t pid = pids_[last];
     int status = 0;
     EXPECT_EQ(waitpid(pid, &status, 0), pid);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitFailure) << status;
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitHang) << status;
     for (const pid_t each : pids_) kill(each, SIGKILL);
     for (const pid_t each : pids_) waitpid(each, nullptr, 0);
     std::string text;

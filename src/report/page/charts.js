@@ -140,6 +140,7 @@ class Chart {
     this.svg.replaceChildren();
     this.scale(all, raws);
     this.drawAxes();
+    this.drawChanges();
     for (const line of this.lines) this.drawLine(line);
     for (const series of this.shownSeries()) this.drawNaNs(series);
     this.overlay = make('g');
@@ -199,6 +200,22 @@ class Chart {
     path.id = `clip-${this.spec.id}`;
     path.append(clip);
     this.svg.append(path, group);
+  }
+
+  /** Lines where ranks were lost or joined. */
+  drawChanges() {
+    const {x0, x1} = this.extent, drawn = new Set();
+    for (const {series} of this.lines) {
+      if (drawn.has(series.run)) continue;
+      drawn.add(series.run);
+      const steps = series.columns.step || [], xs = axisOf(series.columns, series.run);
+      for (const change of at(series.run, 'summary', 'changes') || []) {
+        const x = xs[steps.findIndex((step) => step > change.step)];
+        if (!known(x) || x < x0 || x > x1) continue;
+        const place = {x1: this.x(x), x2: this.x(x), y1: this.box.top, y2: this.box.bottom};
+        this.svg.append(make('line', {class: 'change', ...place}));
+      }
+    }
   }
 
   drawLine({series, raw, shown, smooth}) {

@@ -110,9 +110,21 @@ function machine() {
       places.length > 0 ?
           [make('h3', {}, 'Places of the ranks'), make('ul', {class: 'scroller'}, places)] :
           reason('summary.json does not name the places of the ranks.'));
+  const changes = (s.changes || []).map((row) => [row.at, row.change, short(row.step),
+                                                  short(row.ranks), `${row.seconds.toFixed(1)} s`]);
+  const changed = changes.length === 0 ?
+      null :
+      make(
+          'div', {class: 'card'}, make('h3', {}, 'Changes of the ranks'),
+          table(
+              [
+                ['time', false], ['change', false], ['training goes on from step', true],
+                ['ranks', true], ['after', true]
+              ],
+              changes));
   section(
       'machine', 'Ranks and hosts',
-      make('div', {class: 'columns'}, make('div', {class: 'card'}, facts(pairs)), right));
+      make('div', {class: 'columns'}, make('div', {class: 'card'}, facts(pairs)), right), changed);
 }
 
 function command(title, text) {

@@ -1,0 +1,191 @@
+#include "apps/supervise/command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "src/base/check.h"
+#include "src/base/machine.h"
+#include "src/base/text.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_set(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+/// Physical cores among these processors; each names the processors that share its core.
+int count_cores(const std::vector<int>& processors) {
+  std::set<std::string> cores;
+  for (const int processor : processors) {
+    std::ifstream file(
+        fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor));
+    std::string line = std::to_string(processor);  // unknown: a core of its own
+    std::getline(file, line);
+    cores.insert(line);
+  }
+  return std::max<int>(1, static_cast<int>(cores.size()));
+}
+
+int count_gpus() {
+#ifdef LOCKSTEP_CUDA
+  if (is_set("CUDA_VISIBLE_DEVICES"))
+    return static_cast<int>(split(std::getenv("CUDA_VISIBLE_DEVICES"), ',').size());
+  std::error_code none;
+  const fs::directory_iterator gpus("/proc/driver/nvidia/gpus", none);
+  return static_cast<int>(std::distance(begin(gpus), end(gpus)));
+#else
+  return 0;
+#endif
+}
+
+/// Whether neither the user nor a batch system nor the installation names other hosts to mpirun.
+bool is_one_host(const std::vector<HostRange>& shares) {
+  if (shares.size() > 1) return false;
+  if (!shares.empty() && !shares.front().host.empty()) return true;
+  const char* const nodes = std::getenv("SLURM_JOB_NUM_NODES");
+  if (nodes != nullptr && std::string_view(nodes) != "1") return false;
+  for (const char* name : {"PBS_NODEFILE", "PE_HOSTFILE", "LSB_HOSTS", "LSB_DJOB_HOSTFILE",
+                           "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"})
+    if (is_set(name)) return false;
+  for (const char* file :
+       {"/etc/openmpi/openmpi-default-hostfile", "/etc/prte/prte-default-hostfile"}) {
+    std::ifstream lines(file);
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t word = line.find_first_not_of(" \t");
+      if (word != line.npos && line[word] != '#') return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+int usable_cores() {
+  const double quota = std::max(1.0, std::floor(core_quota()));
+  const int cores = count_cores(allowed_cores());
+  return quota < cores ? static_cast<int>(quota) : cores;
+}
+
+bool owns_machine() {
+  std::vector<int> all(static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  return usable_cores() == count_cores(all);
+}
+
+int default_ranks() {
+  const int gpus = count_gpus();
+  return gpus > 0 ? gpus : usable_cores();
+}
+
+int most_ranks(const std::vector<std::string>& words) {
+  int most = std::numeric_limits<int>::max();
+  constexpr std::string_view kName = "--shards";
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    std::string value;
+    if (words[i] == kName && i + 1 < words.size()) value = words[i + 1];
+    if (words[i].starts_with(std::string(kName) + "=")) value = words[i].substr(kName.size() + 1);
+    int shards = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), shards);
+    if (error == std::errc() && *end == '\0' && shards > 0) most = shards;
+  }
+  return most;
+}
+
+std::string hostfile_text(const std::vector<HostRange>& shares) {
+  std::string text;
+  for (const HostRange& share : shares)
+    if (!share.host.empty()) text += fmt::format("{} slots={}\n", share.host, share.count);
+  return text;
+}
+
+std::vector<std::string> mpirun_words(const Command& command, int ranks,
+                                      const std::string& hostfile,
+                                      const std::vector<std::string>& names) {
+  std::vector<std::string> words = {"mpirun", "-np", std::to_string(ranks)};
+  if (!hostfile.empty()) {
+    words.insert(words.end(), {"--hostfile", hostfile, "--map-by", "slot"});
+    for (const std::string& name : names) words.insert(words.end(), {"-x", name});
+  }
+  words.insert(words.end(), command.mpirun.begin(), command.mpirun.end());
+  words.insert(words.end(), command.words.begin(), command.words.end());
+  return words;
+}
+
+std::map<std::string, std::string> mpirun_environment(const std::vector<HostRange>& shares,
+                                                      int cores, bool fills) {
+  std::map<std::string, std::string> all = {
+      {"OMPI_MCA_orte_execute_quiet", "1"},  // no boxes of advice after the program's own error
+      {"PRTE_MCA_prte_execute_quiet", "1"},
+      {"OMPI_MCA_odls_base_sigkill_timeout", "0"},
+      {"PRTE_MCA_odls_base_sigkill_timeout", "0"}};
+  if (::getuid() == 0) {
+    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+                             "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      all[name] = "1";
+  }
+  const int ranks = rank_count(shares);
+  const bool one = is_one_host(shares);
+  // One host needs no network. Open MPI 5 warns about networks that it cannot use. Open MPI 4
+  // searches libfabric's networks at each start, except with the pml ob1 and without the btl ofi.
+  if (one) {
+    all["OMPI_MCA_btl"] = "^tcp,ofi";
+    all["OMPI_MCA_pml"] = "ob1";
+  }
+  // Open MPI binds each of one or two ranks to one core, for any number of threads. It counts from
+  // core 0 even if other jobs use it. Both are right only if the ranks fill the machine.
+  if (!one || ranks != cores || !fills) {
+    all["OMPI_MCA_hwloc_base_binding_policy"] = "none";
+    all["PRTE_MCA_hwloc_default_binding_policy"] = "none";
+  }
+  if (one && ranks > cores) {
+    all["OMPI_MCA_rmaps_base_oversubscribe"] = "1";
+    all["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe";
+    all["OMPI_MCA_mpi_yield_when_idle"] = "1";
+  }
+  std::erase_if(all, [](const auto& entry) { return is_set(entry.first.c_str()); });
+  return all;
+}
+
+std::vector<std::string> remote_words(const std::string& host, const std::string& command) {
+  for (const char* name :
+       {"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "OMPI_MCA_orte_rsh_agent"}) {
+    if (!is_set(name)) continue;
+    // Agents are separated by colons; the first that exists is used.
+    std::istringstream agent(split(std::getenv(name), ':').front());
+    std::vector<std::string> words{std::istream_iterator<std::string>(agent), {}};
+    if (words.empty()) break;
+    words.insert(words.end(), {host, command});
+    return words;
+  }
+  if (is_set("SLURM_JOB_ID")) {
+    return {"srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--nodelist=" + host,
+            "sh",   "-c",        command};
+  }
+  return {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", host, command};
+}
+
+std::string memory_name(const std::vector<std::string>& words) {
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&](std::string_view text) {
+    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    hash = hash * 0x100000001b3;  // as a zero byte: the end of a word
+  };
+  add(fs::current_path().string());
+  for (const std::string& word : words) add(word);
+  return fmt::format("lockstep-{}-{:016x}", ::getuid(), hash);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+// The command line and the environment of mpirun, for Open MPI 4.1 and 5.0.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/supervise/hosts.h"
+
+namespace lockstep {
+
+/// The parts of the command line that all starts share.
+struct Command {
+  std::vector<std::string> words;   ///< the program and its arguments
+  std::vector<std::string> mpirun;  ///< more options of mpirun
+};
+
+/// Physical cores that this process may use, at most those that the control groups grant.
+int usable_cores();
+/// The ranks without -np: one per GPU, if this build uses GPUs and there are any, else per core.
+int default_ranks();
+/// The most ranks that the program's own --shards allows; the largest int: it has none.
+int most_ranks(const std::vector<std::string>& words);
+
+/// The lines of a hostfile for exactly these ranks; empty: the shares have no names.
+std::string hostfile_text(const std::vector<HostRange>& shares);
+/// The words of mpirun for `ranks`. `hostfile`: a file with hostfile_text(); empty: none. `names`:
+/// variables that ranks on other hosts need too.
+std::vector<std::string> mpirun_words(const Command& command, int ranks,
+                                      const std::string& hostfile,
+                                      const std::vector<std::string>& names);
+/// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine,
+/// the fast layers on one host, more ranks than cores, root, and no second of grace for ranks whose
+/// run has ended. `cores`: usable_cores(). `fills`: these are all cores of the machine.
+std::map<std::string, std::string> mpirun_environment(const std::vector<HostRange>& shares,
+                                                      int cores, bool fills);
+/// usable_cores() are all cores of this machine.
+bool owns_machine();
+
+/// The words that run `command` on `host`, by the agent that mpirun uses too: the variable
+/// OMPI_MCA_plm_rsh_agent or PRTE_MCA_plm_ssh_agent, srun within a SLURM job, else ssh.
+std::vector<std::string> remote_words(const std::string& host, const std::string& command);
+
+/// A name for LOCKSTEP_MEMORY: the same for the same user, folder and words.
+std::string memory_name(const std::vector<std::string>& words);
+
+}  // namespace lockstep

@@ -1,0 +1,134 @@
+#include "apps/supervise/hosts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <utility>
+
+#include "src/base/check.h"
+#include "src/base/text.h"
+#include "src/files/file.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMostSlots = 100000;
+
+/// `place`: begin of the error.
+int parse_slots(const std::string& place, std::string_view text) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMostSlots) {
+    fail_usage("{}: \"{}\" is not a number of slots from 1 to {}.", place,
+               one_line(std::string(text)), kMostSlots);
+  }
+  return slots;
+}
+
+void add(std::vector<Host>& hosts, const std::string& name, int slots) {
+  const auto found = std::ranges::find(hosts, name, &Host::name);
+  if (found == hosts.end()) {
+    hosts.push_back({name, slots});
+  } else {
+    found->slots += slots;
+  }
+}
+
+}  // namespace
+
+std::vector<Host> read_hostfile(const std::string& file) {
+  const auto text = read_file(file);
+  if (!text) fail_usage("--hostfile {} does not exist. Pass the right path.", file);
+  std::vector<Host> hosts;
+  int number = 0;
+  for (const std::string& line : lines_of(*text)) {
+    const std::string place = fmt::format("--hostfile {}:{}", file, ++number);
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string name, word;
+    int slots = 1;
+    if (!(words >> name)) continue;
+    while (words >> word) {
+      if (!word.starts_with("slots="))
+        fail_usage("{}: \"{}\" is not understood. Write: NAME slots=N", place, one_line(word));
+      slots = parse_slots(place, std::string_view(word).substr(6));
+    }
+    add(hosts, name, slots);
+  }
+  if (hosts.empty()) fail_usage("--hostfile {} names no host. Write: NAME slots=N", file);
+  return hosts;
+}
+
+std::vector<Host> parse_hosts(const std::string& list) {
+  std::vector<Host> hosts;
+  for (const std::string& entry : split(list, ',')) {
+    const std::size_t colon = entry.rfind(':');
+    const std::string name = entry.substr(0, colon);
+    if (name.empty()) fail_usage("--host {}: a name is missing. Pass NAME:SLOTS,...", list);
+    add(hosts, name,
+        colon == entry.npos ? 1 : parse_slots("--host " + list, entry.substr(colon + 1)));
+  }
+  return hosts;
+}
+
+std::string ranks_text(const HostRange& range) {
+  const int last = range.first + range.count - 1;
+  if (range.count == 1) return fmt::format("rank {}", last);
+  return fmt::format("ranks {}{}{}", range.first, range.count == 2 ? ", " : " to ", last);
+}
+
+HostStates::HostStates(std::vector<Host> hosts) {
+  for (Host& host : hosts) states_.push_back({std::move(host)});
+}
+
+void HostStates::lost(std::string_view host, double now) {
+  State& state = states_[index_of(host)];
+  const bool soon = state.cool_down > 0 && now - state.lost_at < kSoon * state.cool_down;
+  state.cool_down = soon ? std::min(2 * state.cool_down, kLongestCoolDown) : kFirstCoolDown;
+  state.lost_at = now;
+  state.is_out = true;
+}
+
+bool HostStates::may_join(std::string_view host, double now) const {
+  const State& state = states_[index_of(host)];
+  return state.is_out && now - state.lost_at >= state.cool_down;
+}
+
+void HostStates::join(std::string_view host) { states_[index_of(host)].is_out = false; }
+
+std::vector<std::string> HostStates::out() const {
+  std::vector<std::string> names;
+  for (const State& state : states_)
+    if (state.is_out) names.push_back(state.host.name);
+  return names;
+}
+
+std::vector<HostRange> HostStates::share(int most) const {
+  std::vector<HostRange> shares;
+  int first = 0;
+  for (const State& state : states_) {
+    const int count = std::min(state.host.slots, most - first);
+    if (state.is_out || count <= 0) continue;
+    shares.push_back({state.host.name, first, count});
+    first += count;
+  }
+  return shares;
+}
+
+int HostStates::slots() const {
+  int sum = 0;
+  for (const State& state : states_) sum += state.host.slots;
+  return sum;
+}
+
+std::size_t HostStates::index_of(std::string_view host) const {
+  std::size_t index = 0;
+  while (index < states_.size() && states_[index].host.name != host) ++index;
+  expect(index < states_.size(), "a host of the run has a state");
+  return index;
+}
+
+int rank_count(const std::vector<HostRange>& shares) {
+  return shares.empty() ? 0 : shares.back().first + shares.back().count;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+// Processes: Machines with real processes. mpirun and the agents that ask hosts are its children.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/supervise/command.h"
+#include "apps/supervise/supervisor.h"
+
+namespace lockstep {
+
+/// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD, which wait() receives. If this process
+/// ends, even by SIGKILL, the kernel ends mpirun by SIGTERM, and mpirun ends the ranks. One object
+/// and one thread in a process.
+class Processes : public Machines {
+ public:
+  /// Seconds after which a host does not answer. srun needs longer than ssh.
+  static constexpr double kLimit = 1, kSlurmLimit = 5;
+
+  /// `hosts`: all of the run.
+  Processes(Command command, const std::vector<Host>& hosts);
+  ~Processes() override;  ///< ends what still runs
+  Processes& operator=(Processes&&) = delete;
+
+  double now() override;
+  void start(const std::vector<HostRange>& shares, const Change& change, int number) override;
+  void send(int signal) override;
+  void ask(const std::vector<std::string>& hosts) override;
+  Event wait(double seconds) override;
+  std::int64_t step() override;
+  void forget() override;
+  void tell(const std::string& line) override;
+
+ private:
+  /// A process that asks one host.
+  struct Question {
+    Answer answer;
+    pid_t pid = 0;  ///< 0: none is needed, or it has ended
+    int pipe = -1;  ///< its output; -1: closed
+    std::string text = {};
+  };
+
+  void put(Question& question, const std::string& command);
+  void read(Question& question);
+  void read_signals(Event& event);
+  void reap(Event& event);
+  void find_segments();
+  void clear_host();
+  void end_questions();
+  bool is_local(const std::string& host) const;
+
+  const Command command_;
+  const std::string memory_;  ///< LOCKSTEP_MEMORY
+  const std::string id_;      ///< LOCKSTEP_SUPERVISOR
+  const int cores_;
+  const bool fills_;
+  /// Files with a step when mpirun was started, their times and texts: those of the start before.
+  std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::string>>
+      former_steps_;
+  std::map<std::string, bool> local_;  ///< by host: it is this one
+  sigset_t blocked_;
+  int signals_ = -1;                ///< a descriptor of them
+  pid_t mpirun_ = 0;                ///< 0: it does not run
+  std::set<std::string> segments_;  ///< shared memory of Open MPI: patterns of its files
+  double next_look_ = 0;
+  std::vector<Question> questions_;
+  bool asked_ = false;  ///< a question without its answers
+  double limit_ = 0;    ///< unix seconds at which hosts count as silent
+  bool ended_ = false;  ///< a start has ended whose remains are on the hosts
+};
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# lockstep_run: after a rank or mpirun is killed it starts the ranks again, and the weights are those of a run without a fault.
+# It passes requests to stop on, and nothing is left when it is killed itself.
+# usage: supervised.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+small_checkpoints
+cd "$folder" || exit 1  # its memory has the name of this folder
+steps=300
+options=("${small[@]}" --steps $steps --checkpoint-every 10 --run)
+
+supervise() {  # OPTION... : starts train_cifar in the background; `launcher` is the process group
+  : >"$folder/out"
+  began=$SECONDS
+  set -m
+  timeout --kill-after=5 $limit "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$@" >"$folder/out" 2>"$folder/raw" </dev/null &
+  launcher=$!
+  set +m
+}
+supervisor() { children "$launcher"; }
+mpirun_pid() { children "$(supervisor)"; }
+rank_pid() {  # RANK
+  local pid
+  for pid in $(children "$(mpirun_pid)"); do
+    ! grep -zqsx "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" || echo "$pid"
+  done
+}
+trains_again() {  # NUMBER: ten steps are done since the start of this number
+  test "$(awk -v start="$1" '/^Lockstep / { ++starts } /^step / && starts == start' "$folder/out" | wc -l)" -gt 10
+}
+gone() { ! kill -0 "$1"; }
+
+train 2 "${options[@]}" "$folder/whole"
+
+supervise "$folder/faulty"
+await 30 trains_again 1
+kill -KILL "$(rank_pid 1)"
+await 30 trains_again 2
+kill -KILL "$(mpirun_pid)"
+collect
+expect "it trains to the end: $code" test $code = 0
+expect "it names the causes" test "$(grep -cE '^lockstep_run: .*(a rank or a host was lost|killed by SIGKILL)' "$folder/err")" = 2
+expect_same_state "two faults change no bit" "$(step_file "$folder/whole" $steps)" "$(step_file "$folder/faulty" $steps)"
+expect "summary.json lists both changes" test "$(grep -c '"change": ' "$folder/faulty/summary.json")" = 2
+expect "metrics.jsonl too" test "$(grep -c '"kind":"change"' "$folder/faulty/metrics.jsonl")" = 2
+
+supervise "$folder/stopped"
+await 30 trains_again 1
+run "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/stopped"
+expect_error "a second supervisor" 69 "^train_cifar: --run $folder/stopped in.use"
+: >"$folder/raw"
+kill -TERM "$(supervisor)"
+collect
+expect "SIGTERM is a request: $code" test $code = 75
+expect "it is answered at a step" grep -q 'stopped on request after step' "$folder/err"
+
+supervise "$folder/stopped"
+await 30 trains_again 1
+rank=$(rank_pid 0)
+kill -KILL "$(supervisor)"
+expect "without the supervisor the ranks end" await 5 gone "$rank"
+collect
+run "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/stopped"
+expect "the same command resumes: $code" test $code = 0
+expect_same_state "a stop changes no bit" "$(step_file "$folder/whole" $steps)" "$(step_file "$folder/stopped" $steps)"
+expect "nothing is left in memory" test -z "$(find /dev/shm -maxdepth 1 -name 'lockstep-*' -newer "$folder/small.toml" -user "$(id -un)")"
+
+# Errors that a new start cannot cure end at once, with one line.
+again() { run "$build/lockstep_run" -np 2 "$build/train_cifar" "${small[@]}" --steps 3 "$@"; }
+again --lr 1e5
+expect_error "divergence" 66 '^train_cifar: diverged'
+again --data "$folder"
+expect_error "no data" 65 "^train_cifar: $folder"
+again --batchs 3
+expect_error "a wrong option" 2 '^train_cifar: batchs'
+run "$build/lockstep_run" -np 2 nothing_of_this_name
+expect_error "no program" 2 '^lockstep_run: nothing_of_this_name PATH'
+run "$build/lockstep_run" --host a:1 --np 2 "$build/train_cifar"
+expect_error "too few slots" 2 '^lockstep_run: 2 1.slot'
+expect "it needs no MPI itself" test "$(ldd "$build/lockstep_run" | grep -c libmpi)" = 0
+finish

@@ -1,0 +1,145 @@
+// Hosts and command lines of lockstep_run.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "apps/supervise/command.h"
+#include "src/base/error.h"
+
+namespace lockstep {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::vector<Host> read(const std::string& text) {
+  const auto file = std::filesystem::temp_directory_path() / fmt::format("hosts-{}", ::getpid());
+  std::ofstream(file) << text;
+  try {
+    std::vector<Host> hosts = read_hostfile(file);
+    std::filesystem::remove(file);
+    return hosts;
+  } catch (...) {
+    std::filesystem::remove(file);
+    throw;
+  }
+}
+
+TEST(SupervisedCommand, Hosts) {
+  const auto hosts = read("# all\n\nnode1 slots=2  # fast\n node2\nnode1 slots=3\n");
+  ASSERT_EQ(hosts.size(), 2u);
+  EXPECT_EQ(hosts[0].name, "node1");
+  EXPECT_EQ(hosts[0].slots, 5);
+  EXPECT_EQ(hosts[1].slots, 1);
+  EXPECT_EQ(parse_hosts("a:4,b")[0].slots, 4);
+  EXPECT_EQ(parse_hosts("a:4,b")[1].slots, 1);
+  for (const char* text : {"", "# none\n", "node1 slots=0\n", "node1 slots=2x\n", "node1 max=2\n"})
+    EXPECT_THROW(read(text), Error) << text;
+  for (const char* list : {"a:x", ":2", "a,,b", "a:"})
+    EXPECT_THROW(parse_hosts(list), Error) << list;
+  EXPECT_THROW(read_hostfile("/nowhere"), Error);
+  try {
+    read("node1\nnode2 slots=-1\n");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), kExitUsage);
+    EXPECT_NE(std::string(error.what()).find(":2: \"-1\""), std::string::npos) << error.what();
+  }
+}
+
+TEST(SupervisedCommand, Shares) {
+  HostStates states({{"a", 2}, {"b", 4}});
+  EXPECT_EQ(rank_count(states.share(5)), 5);
+  EXPECT_EQ(states.share(5)[1].count, 3);
+  EXPECT_EQ(states.share(1).size(), 1u);
+  EXPECT_EQ(rank_count(states.share(100)), 6);
+  EXPECT_EQ(states.slots(), 6);
+  states.lost("a", 0);
+  EXPECT_EQ(states.share(5)[0].first, 0);
+  EXPECT_EQ(rank_count(states.share(5)), 4);
+  EXPECT_EQ(ranks_text({"a", 2, 1}), "rank 2");
+  EXPECT_EQ(ranks_text({"a", 2, 2}), "ranks 2, 3");
+  EXPECT_EQ(ranks_text({"a", 2, 3}), "ranks 2 to 4");
+}
+
+TEST(SupervisedCommand, MostRanks) {
+  EXPECT_EQ(most_ranks({"p", "--shards", "12"}), 12);
+  EXPECT_EQ(most_ranks({"p", "--shards=12", "--shards", "6"}), 6) << "the last value counts";
+  for (const Words& words :
+       {Words{"p"}, {"p", "--shards"}, {"p", "--shards", "x"}, {"--shards", "0"}})
+    EXPECT_EQ(most_ranks(words), std::numeric_limits<int>::max());
+}
+
+TEST(SupervisedCommand, WordsOfMpirun) {
+  const Command command{.words = {"p", "--lr", "1"}, .mpirun = {"--tag-output"}};
+  EXPECT_EQ(mpirun_words(command, 2, "", {"A"}),
+            (Words{"mpirun", "-np", "2", "--tag-output", "p", "--lr", "1"}));
+  EXPECT_EQ(hostfile_text({{"", 0, 2}}), "");
+  EXPECT_EQ(hostfile_text({{"a", 0, 2}, {"b", 2, 1}}), "a slots=2\nb slots=1\n");
+  EXPECT_EQ(mpirun_words(command, 3, "file", {"A"}),
+            (Words{"mpirun", "-np", "3", "--hostfile", "file", "--map-by", "slot", "-x", "A",
+                   "--tag-output", "p", "--lr", "1"}));
+}
+
+/// While it lives, the variable has this value; null: it is not set.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    const char* const before = std::getenv(name);
+    was_set_ = before != nullptr;
+    if (was_set_) before_ = before;
+    if (value != nullptr) ::setenv(name, value, 1);
+    if (value == nullptr) ::unsetenv(name);
+  }
+  ~Variable() {
+    if (was_set_) ::setenv(name_, before_.c_str(), 1);
+    if (!was_set_) ::unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+  std::string before_;
+  bool was_set_ = false;
+};
+
+TEST(SupervisedCommand, Environment) {
+  const Variable job("SLURM_JOB_NUM_NODES", nullptr), pml("OMPI_MCA_pml", nullptr),
+      btl("OMPI_MCA_btl", "self"), binding("OMPI_MCA_hwloc_base_binding_policy", nullptr),
+      many("OMPI_MCA_rmaps_base_oversubscribe", nullptr);
+  auto one = mpirun_environment({{"", 0, 4}}, 4, true);
+  EXPECT_EQ(one.at("OMPI_MCA_pml"), "ob1");
+  EXPECT_EQ(one.count("OMPI_MCA_btl"), 0u) << "the user's value counts";
+  EXPECT_EQ(one.count("OMPI_MCA_hwloc_base_binding_policy"), 0u);
+  EXPECT_EQ(one.count("OMPI_MCA_rmaps_base_oversubscribe"), 0u);
+  auto more = mpirun_environment({{"", 0, 5}}, 4, true);
+  EXPECT_EQ(more.at("OMPI_MCA_rmaps_base_oversubscribe"), "1");
+  EXPECT_EQ(more.at("OMPI_MCA_hwloc_base_binding_policy"), "none");
+  auto part = mpirun_environment({{"", 0, 4}}, 4, false);
+  EXPECT_EQ(part.at("OMPI_MCA_hwloc_base_binding_policy"), "none");
+  auto two = mpirun_environment({{"a", 0, 2}, {"b", 2, 2}}, 4, true);
+  EXPECT_EQ(two.count("OMPI_MCA_pml"), 0u);
+  EXPECT_EQ(two.at("OMPI_MCA_hwloc_base_binding_policy"), "none");
+}
+
+TEST(SupervisedCommand, AgentOfOtherHosts) {
+  const Variable job("SLURM_JOB_ID", nullptr), none("OMPI_MCA_plm_rsh_agent", nullptr);
+  EXPECT_EQ(remote_words("a", "true").front(), "ssh");
+  {
+    const Variable agent("OMPI_MCA_plm_rsh_agent", "ssh -p 22 : rsh");
+    EXPECT_EQ(remote_words("a", "cat x"), (Words{"ssh", "-p", "22", "a", "cat x"}));
+  }
+  const Variable slurm("SLURM_JOB_ID", "7");
+  EXPECT_EQ(remote_words("a", "true").front(), "srun");
+}
+
+TEST(SupervisedCommand, NameOfTheMemory) {
+  const std::string name = memory_name({"p", "ab"});
+  EXPECT_EQ(name, memory_name({"p", "ab"}));
+  EXPECT_NE(name, memory_name({"p", "a", "b"}));
+  EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep
