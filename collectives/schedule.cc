@@ -1,6 +1,7 @@
 #include "collectives/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "src/base/round_up.h"
 
@@ -48,16 +49,13 @@ double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link)
 double cost(const Roots& roots, std::int64_t count, const Link& link) {
   const auto ranks = static_cast<double>(roots.of_rank.size());
   if (ranks == 1) return 0;
-  double rows = 0, most = 0;
-  for (const std::vector<Range>& own : roots.of_rank) {
-    rows += static_cast<double>(own.size());
-    most = std::max(most, static_cast<double>(own.size()));
-  }
+  std::vector<double> rows_of;
+  for (const std::vector<Range>& own : roots.of_rank)
+    rows_of.push_back(static_cast<double>(own.size()));
+  const double rows = std::accumulate(rows_of.begin(), rows_of.end(), 0.0);
+  const auto [fewest, most] = std::ranges::minmax(rows_of);
   const double part = static_cast<double>(count) / ranks * sizeof(float);
   // The rank with the fewest rows receives the most.
-  double fewest = most;
-  for (const std::vector<Range>& own : roots.of_rank)
-    fewest = std::min(fewest, static_cast<double>(own.size()));
   const double scatter = part * std::max(most * (ranks - 1), rows - fewest);
   const double gather = part * (ranks - 1);
   return 2 * link.latency + (scatter + gather) / link.bandwidth + part * (rows - 1) / link.add_rate;

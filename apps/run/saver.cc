@@ -310,7 +310,7 @@ void Saver::keep(std::int64_t done, const RunProgress& progress, bool last) {
 CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progress,
                                    std::int64_t residuals) const {
   const RunPlan& plan = setup_.plan;
-  const std::int64_t samples = plan.start.samples + (done - plan.start.step) * plan.global_batch;
+  const std::int64_t samples = plan.position_of(done);
   CheckpointMetadata result{{done, samples, samples / plan.dataset_size, plan.seed}, {}};
   auto& texts = result.texts;
   texts[kFacts] = facts_text_;
