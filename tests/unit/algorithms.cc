@@ -12,6 +12,7 @@
 
 #include "collectives/sum.h"
 #include "src/base/random.h"
+#include "tests/support/canonical_sum.h"
 
 namespace lockstep {
 namespace {
@@ -117,16 +118,6 @@ struct Machine {
   std::vector<Schedule> schedules;
   std::vector<Memory> memories;
 };
-
-/// The definition in collectives/schedule.h, element by element.
-Memory canonical_sum(std::vector<Memory> parts) {
-  for (std::size_t d = 1; d < parts.size(); d *= 2) {
-    for (std::size_t r = 0; r + d < parts.size(); r += 2 * d) {
-      for (std::size_t i = 0; i < parts[r].size(); ++i) parts[r][i] += parts[r + d][i];
-    }
-  }
-  return parts[0];
-}
 
 TEST(SumCanonically, SumsAnyNumberOfParts) {
   for (int size = 1; size <= 40; ++size) {

@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "src/base/random.h"
+#include "tests/support/canonical_sum.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {
@@ -14,24 +12,9 @@ namespace {
 
 constexpr std::int64_t kCount = 37;
 
-/// Gradients whose sum depends on the order: magnitudes from 2^-12 to 2^12, both signs.
 std::vector<std::vector<float>> draw_shards(int shards) {
   Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(shards));
-  std::vector<std::vector<float>> all(shards, std::vector<float>(kCount));
-  for (auto& shard : all) {
-    for (float& value : shard) value = random.normal() * std::exp2(random.uniform(-12.0f, 12.0f));
-  }
-  return all;
-}
-
-/// shard r += shard r + d at distances d = 1, 2, 4, ...
-std::vector<float> canonical_sum(std::vector<std::vector<float>> all) {
-  for (std::size_t d = 1; d < all.size(); d *= 2) {
-    for (std::size_t r = 0; r + d < all.size(); r += 2 * d) {
-      for (std::size_t i = 0; i < kCount; ++i) all[r][i] += all[r + d][i];
-    }
-  }
-  return all.front();
+  return draw_parts(shards, kCount, random);
 }
 
 /// One step of a rank, range by range, as layers become ready.

@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "collectives/shard_sum.h"
 #include "collectives/sum.h"
 #include "src/base/random.h"
+#include "tests/support/canonical_sum.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {
@@ -17,23 +17,6 @@ namespace {
 
 using Floats = std::vector<float>;
 constexpr std::int64_t kCount = 3;
-
-/// Magnitudes from 2^-12 to 2^12 and both signs, so that the sum depends on the order.
-std::vector<Floats> draw_shards(int shards, Random& random) {
-  std::vector<Floats> all(shards, Floats(kCount));
-  for (Floats& shard : all)
-    for (float& value : shard) value = random.normal() * std::exp2(random.uniform(-12.0f, 12.0f));
-  return all;
-}
-
-/// The definition.
-Floats canonical_sum(std::vector<Floats> all) {
-  for (std::size_t d = 1; d < all.size(); d *= 2) {
-    for (std::size_t r = 0; r + d < all.size(); r += 2 * d)
-      for (std::size_t i = 0; i < kCount; ++i) all[r][i] += all[r + d][i];
-  }
-  return all.front();
-}
 
 /// The roots of a rank after its backward passes.
 std::vector<Floats> rows_of_rank(const std::vector<Floats>& all, Range own) {
@@ -107,7 +90,7 @@ Floats sum_on_hosts(const std::vector<Floats>& all, const Shares& shares, int ho
 TEST(Shares, AnyOfUpTo33RanksOnAnyHostsGiveTheCanonicalSum) {
   Random random(1, Purpose::generate, 0, 0);
   for (const int shards : {1, 2, 3, 5, 12, 24, 33, 37, 60, 64}) {
-    const std::vector<Floats> all = draw_shards(shards, random);
+    const std::vector<Floats> all = draw_parts(shards, kCount, random);
     const Floats expected = canonical_sum(all);
     for (int ranks = 1; ranks <= std::min(shards, 33); ++ranks) {
       const Shares even = choose_shares(shards, ranks),
