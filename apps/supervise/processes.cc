@@ -41,8 +41,6 @@ using StepFiles = std::map<fs::path, std::pair<fs::file_time_type, std::string>>
 
 constexpr std::string_view kMemory = "/dev/shm";
 constexpr const char* kSupervisor = "LOCKSTEP_SUPERVISOR";
-constexpr const char* kRank = "OMPI_COMM_WORLD_RANK";  ///< mpirun and its agents do not have it
-constexpr std::string_view kRankRuns = "a rank runs";
 constexpr std::string_view kRankStopped = "a rank is stopped";
 constexpr std::string_view kAnswer = "lockstep answers";  ///< the last line of a host that answers
 
@@ -132,13 +130,12 @@ int open_memory(const std::string& text) {
   return file;
 }
 
-/// A command for a host while ranks run: prints kRankRuns for each of them, and kRankStopped if a
-/// signal has stopped it.
-std::string ranks_command(const std::string& id) {
+/// A command for a host while ranks run: prints kRankStopped if a signal has stopped one.
+std::string stopped_command(const std::string& id) {
   return fmt::format(
-      "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do grep -qsz '^{}=' $f && echo {}; "
+      "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do "
       "grep -qs '^State:.T' ${{f%environ}}status && echo {}; done; ",
-      kSupervisor, id, kRank, kRankRuns, kRankStopped);
+      kSupervisor, id, kRankStopped);
 }
 
 /// Starts `words` in a process group of its own. It gets no signals from the terminal and reads
@@ -240,16 +237,14 @@ void Processes::ask(const std::vector<std::string>& hosts) {
     if (is_local(host)) {
       question.answer.answers = true;
       question.answer.step = step();
-      const std::vector<std::string> ranks = ranks_of(id_);
-      question.answer.has_ranks = std::ranges::any_of(
-          ranks, [](const std::string& pid) { return variable_of(pid, kRank).has_value(); });
-      question.answer.stopped = std::ranges::any_of(ranks, [](const std::string& pid) {
+      question.answer.stopped = std::ranges::any_of(ranks_of(id_), [](const std::string& pid) {
         return Process(std::stoi(pid), 0).condition() == Condition::stopped;
       });
     } else {
-      put(question, fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
-                                ended_ ? clearing_command(id_, segments_) : ranks_command(id_),
-                                kMemory, memory_, kAnswer));
+      put(question,
+          fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
+                      ended_ ? clearing_command(id_, segments_) : stopped_command(id_), kMemory,
+                      memory_, kAnswer));
     }
   }
 }
@@ -269,10 +264,8 @@ void Processes::read(Question& question) {
   Answer& answer = question.answer;
   answer.answers = question.text.find(kAnswer) != std::string::npos;
   if (count > 0 && !answer.answers) return;
-  answer.has_ranks = false;
   for (const std::string& line : lines_of(question.text)) {
     answer.step = std::max(answer.step, step_in(line));
-    answer.has_ranks = answer.has_ranks || line == kRankRuns;
     answer.stopped = answer.stopped || line == kRankStopped;
   }
   ::close(std::exchange(question.pipe, -1));

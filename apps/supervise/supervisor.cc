@@ -130,13 +130,11 @@ void Supervisor::ask_missing() {
 /// A host without power or network does not answer, and MPI waits for it. So the hosts in use are
 /// asked when steps stop, and less often while all of them answer.
 void Supervisor::ask_if_stalled() {
-  if (asking_ != Asking::none || present_.shares.size() < 2) return;
-  if (!present_.ended_because.empty()) return;
+  if (asking_ != Asking::none || present_.shares.size() < 2 || present_.ended_by_us) return;
   constexpr int kMostDoublings = 5;
   const double quiet = std::max(kQuiet, kGaps * present_.mean_gap) *
                        (1 << std::min(present_.stalled_questions, kMostDoublings));
-  const bool suspects = present_.silent > 0 || present_.without_ranks > 0;
-  if (!suspects && machines_.now() - present_.progress_at < quiet) return;
+  if (present_.silent == 0 && machines_.now() - present_.progress_at < quiet) return;
   ++present_.stalled_questions;
   machines_.ask(names_of(present_.shares));
   asking_ = Asking::stalled;
@@ -153,20 +151,9 @@ void Supervisor::on_answers_of_stalled(const std::vector<Machines::Answer>& answ
     present_.stopped_at = now;
   }
   const bool stopped = present_.stopped_at > 0 && now - present_.stopped_at >= kStopped;
-  // An mpirun that was asked to end while a host did not answer may stay without its ranks.
-  const bool ranks =
-      present_.step < 0 || std::ranges::any_of(answers, &Machines::Answer::has_ranks);
-  present_.without_ranks = ranks || !all ? 0 : present_.without_ranks + 1;
-  if (present_.silent >= kSilent) {
-    present_.ended_because = "a host did not answer";
-  } else if (stopped) {
-    present_.ended_because = "a rank was stopped by a signal";
-  } else if (present_.without_ranks >= kSilent) {
-    present_.ended_because = "mpirun outlived its ranks";
-  } else {
-    return;
-  }
+  if (present_.silent < kSilent && !stopped) return;
   machines_.send(SIGKILL);  // mpirun too would wait for the host
+  present_.ended_by_us = true;
 }
 
 void Supervisor::on_answers(const std::vector<Machines::Answer>& answers) {
@@ -208,8 +195,7 @@ std::optional<int> Supervisor::on_end(const End& end) {
 }
 
 std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
-  const std::string& because = present_.ended_because;
-  const double at = because.empty() ? machines_.now() : present_.progress_at;
+  const double at = present_.ended_by_us ? present_.progress_at : machines_.now();
   std::vector<std::string> lost;
   for (const Machines::Answer& answer : answers_of_all()) {
     newest_step_ = std::max(newest_step_, answer.step);
@@ -218,9 +204,9 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
   // A host that answers, but cannot run ranks, must not end the run of the others.
   if (lost.empty() && !pending_.what.empty()) lost = present_.joined;
   for (const std::string& host : lost) hosts_.lost(host, at);
-  const std::string what = !lost.empty()      ? lost_text(present_.shares, lost)
-                           : !because.empty() ? because
-                                              : cause.what;
+  const std::string what = !lost.empty()           ? lost_text(present_.shares, lost)
+                           : present_.ended_by_us ? "a rank was stopped by a signal"
+                                                  : cause.what;
   if (newest_step_ > last_step_) same_ = 0;
   if (lost.empty()) ++same_;
   last_step_ = newest_step_;

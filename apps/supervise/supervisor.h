@@ -24,7 +24,6 @@ class Machines {
     std::string host;
     bool answers = false;
     std::int64_t step = -1;  ///< the last finished step; -1: unknown
-    bool has_ranks = true;   ///< at least one rank runs there
     bool stopped = false;    ///< a signal has stopped a rank there
   };
   struct Event {
@@ -89,8 +88,7 @@ class Supervisor {
     int stalled_questions = 0;             ///< since the last step
     int silent = 0;                        ///< the last of them that a host did not answer
     double stopped_at = 0;                 ///< a rank was seen stopped before a step; 0: none
-    int without_ranks = 0;                 ///< the last questions to which no host had ranks
-    std::string ended_because = {};        ///< of these, by us; empty: we did not end it
+    bool ended_by_us = false;              ///< because of these
   };
 
   void start(const Machines::Change& change, std::int64_t step);

@@ -23,11 +23,10 @@ struct Play {
 
 class FakeMachines : public Machines {
  public:
-  std::vector<Play> plays;        ///< one for each start; the last one is repeated
-  std::set<std::string> down;     ///< hosts that do not answer
+  std::vector<Play> plays;     ///< one for each start; the last one is repeated
+  std::set<std::string> down;  ///< hosts that do not answer
   std::set<std::string> stopped;  ///< hosts with a stopped rank, until the ranks end
   std::multimap<double, std::function<void()>> later;  ///< by time
-  bool has_ranks = true;                               ///< on any host
   bool has_steps = true;
   int incomplete = 0;  ///< starts that end with code 0, and leave their step
 
@@ -85,7 +84,7 @@ class FakeMachines : public Machines {
       }
       if (!asked_.empty() && answer_at_ <= time_) {
         for (const std::string& host : asked_)
-          event.answers.push_back({host, down.count(host) == 0, has_steps ? done_ : -1, has_ranks,
+          event.answers.push_back({host, down.count(host) == 0, has_steps ? done_ : -1,
                                    running_ && stopped.count(host) > 0});
         asked_.clear();
       }
@@ -334,26 +333,6 @@ TEST(Supervisor, ARankThatIsStoppedWhileItStarts) {
   EXPECT_EQ(supervise(trains), kExitSuccess);
   EXPECT_EQ(trains.starts.size(), 1u);
   EXPECT_GT(trains.questions, 0);
-}
-
-TEST(Supervisor, AnMpirunThatOutlivesItsRanks) {
-  FakeMachines machines;
-  machines.plays = {{1000, {}}, {1, {kExitSuccess}}};
-  machines.later.emplace(1005, [&] {
-    machines.stall();
-    machines.has_ranks = false;
-  });
-  EXPECT_EQ(supervise(machines), kExitSuccess);
-  ASSERT_EQ(machines.starts.size(), 2u);
-  EXPECT_LT(machines.times[1] - machines.times[0], 10);
-  ASSERT_FALSE(machines.lines.empty());
-  EXPECT_NE(machines.lines[0].find("mpirun outlived its ranks"), std::string::npos);
-
-  FakeMachines starting;  // then the ranks are not there yet
-  starting.plays = {{20, {kExitSuccess}}};
-  starting.has_steps = starting.has_ranks = false;
-  EXPECT_EQ(supervise(starting), kExitSuccess);
-  EXPECT_EQ(starting.starts.size(), 1u);
 }
 
 TEST(Supervisor, AnErrorOfTheSetUp) {
