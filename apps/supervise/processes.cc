@@ -214,6 +214,8 @@ void Processes::start(const std::vector<HostRange>& shares, const Change& change
   std::map<std::string, std::string> environment = mpirun_environment(shares, cores_, fills_);
   environment.merge(own);
   segments_.clear();
+  constexpr double kLongStart = 120;  // ranks that have none by then send messages instead
+  last_look_ = now() + kLongStart;
   ended_ = false;
   const int hosts = open_memory(hostfile_text(shares));
   const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);
@@ -241,10 +243,9 @@ void Processes::ask(const std::vector<std::string>& hosts) {
         return Process(std::stoi(pid), 0).condition() == Condition::stopped;
       });
     } else {
-      put(question,
-          fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
-                      ended_ ? clearing_command(id_, segments_) : stopped_command(id_), kMemory,
-                      memory_, kAnswer));
+      put(question, fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
+                                ended_ ? clearing_command(id_, segments_) : stopped_command(id_),
+                                kMemory, memory_, kAnswer));
     }
   }
 }
@@ -322,9 +323,10 @@ void Processes::reap(Event& event) {
 }
 
 void Processes::find_segments() {
-  if (mpirun_ == 0 || !segments_.empty() || now() < next_look_) return;
+  const double time = now();
+  if (mpirun_ == 0 || !segments_.empty() || time < next_look_ || time > last_look_) return;
   constexpr double kLook = 0.2;
-  next_look_ = now() + kLook;
+  next_look_ = time + kLook;
   for (const std::string& pid : ranks_of(id_)) segments_.merge(segments_of(pid));
 }
 

@@ -66,10 +66,10 @@ class Processes : public Machines {
       former_steps_;
   std::map<std::string, bool> local_;  ///< by host: it is this one
   sigset_t blocked_;
-  int signals_ = -1;                ///< a descriptor of them
-  pid_t mpirun_ = 0;                ///< 0: it does not run
-  std::set<std::string> segments_;  ///< shared memory of Open MPI: patterns of its files
-  double next_look_ = 0;
+  int signals_ = -1;                      ///< a descriptor of them
+  pid_t mpirun_ = 0;                      ///< 0: it does not run
+  std::set<std::string> segments_;        ///< shared memory of Open MPI: patterns of its files
+  double next_look_ = 0, last_look_ = 0;  ///< for segments_
   std::vector<Question> questions_;
   bool asked_ = false;  ///< a question without its answers
   double limit_ = 0;    ///< unix seconds at which hosts count as silent

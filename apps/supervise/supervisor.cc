@@ -55,8 +55,8 @@ int Supervisor::run() {
       machines_.send(SIGUSR1);
       next_request_ = machines_.now() + kRequest;
     } else {
+      ask_if_stalled();  // first: a host that is out and silent is asked again and again
       ask_missing();
-      ask_if_stalled();
     }
   }
   if (!pending_.what.empty()) print_pending("");
@@ -204,7 +204,7 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
   // A host that answers, but cannot run ranks, must not end the run of the others.
   if (lost.empty() && !pending_.what.empty()) lost = present_.joined;
   for (const std::string& host : lost) hosts_.lost(host, at);
-  const std::string what = !lost.empty()           ? lost_text(present_.shares, lost)
+  const std::string what = !lost.empty()          ? lost_text(present_.shares, lost)
                            : present_.ended_by_us ? "a rank was stopped by a signal"
                                                   : cause.what;
   if (newest_step_ > last_step_) same_ = 0;

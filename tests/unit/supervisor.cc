@@ -23,8 +23,8 @@ struct Play {
 
 class FakeMachines : public Machines {
  public:
-  std::vector<Play> plays;     ///< one for each start; the last one is repeated
-  std::set<std::string> down;  ///< hosts that do not answer
+  std::vector<Play> plays;        ///< one for each start; the last one is repeated
+  std::set<std::string> down;     ///< hosts that do not answer
   std::set<std::string> stopped;  ///< hosts with a stopped rank, until the ranks end
   std::multimap<double, std::function<void()>> later;  ///< by time
   bool has_steps = true;
@@ -282,6 +282,18 @@ TEST(Supervisor, AHostWithoutPowerIsFoundByItsSilence) {
   EXPECT_EQ(supervise(slow), kExitSuccess);
   EXPECT_TRUE(slow.sent.empty());
   EXPECT_LT(slow.questions, 20);
+}
+
+TEST(Supervisor, ASecondHostWithoutPowerIsFoundToo) {
+  FakeMachines machines;
+  machines.plays = {{1000, {}}, {1000, {}}, {1, {kExitSuccess}}};
+  machines.later.emplace(1010, [&] { machines.cut("c"); });
+  machines.later.emplace(1030, [&] { machines.cut("b"); });
+  machines.later.emplace(1100, [&] { machines.end_at(1100, {kExitSuccess}); });
+  EXPECT_EQ(supervise(machines), kExitSuccess);
+  ASSERT_EQ(machines.starts.size(), 3u) << "although the first one is asked each second";
+  EXPECT_EQ(machines.changes[2].what, "lost host b (ranks 2, 3)");
+  EXPECT_LT(machines.times[2], 1030 + 8);
 }
 
 TEST(Supervisor, RequestsToStop) {
