@@ -67,6 +67,11 @@ TEST(Resumption, KeepsOptionsThatTheUserSet) {
   EXPECT_TRUE(notes.empty()) << fmt::format("{}", fmt::join(notes, "\n"));
 }
 
+TEST(Resumption, KeepsTheShardsWhenRanksDoNotDivideThem) {
+  std::vector<std::string> notes;
+  EXPECT_EQ(resumed_shape(on_cifar(), ten_steps(), 5, notes).shards, 12);
+}
+
 TEST(Resumption, NotesAnIdleAccumulate) {
   Options options = on_cifar();
   options.schedule.accumulate = 3;
@@ -167,9 +172,9 @@ TEST(Resumption, RefusesAnotherRun) {
                          o.data.folder = "";
                        }),
                        {"--dataset cifar10", "--data DIR"}));
-  EXPECT_TRUE(mentions(refusal(same, 5), {"12 shards", "--shards 5"}));
-  EXPECT_EQ(refusal(same, 7).find("--shards"), std::string::npos)
-      << "7 does not divide the global batch of 120 either";
+  EXPECT_TRUE(mentions(refusal(same, 15), {"12 shards", "at most 12 ranks", "--shards 15"}));
+  EXPECT_EQ(refusal(same, 13).find("--shards"), std::string::npos)
+      << "13 does not divide the global batch of 120 either";
   for (const char* name : {"global_batch", "shards", "threads"}) {
     for (const Json& value : {Json(), Json(0), Json(-3), Json("many"), Json(4294967298)})
       EXPECT_TRUE(mentions(refusal(same, 4, {{name, value}}), {"c/step-0000000010.h5", name}));
