@@ -156,6 +156,15 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
     all["OMPI_MCA_mpi_yield_when_idle"] = "1";
   }
   std::erase_if(all, [](const auto& entry) { return is_set(entry.first.c_str()); });
+  if (one && !shares.empty() && shares.front().host == kThisHost) {
+    for (const char* layer :
+         {"OMPI_MCA_oob_tcp", "OMPI_MCA_btl_tcp", "PRTE_MCA_prte", "PMIX_MCA_ptl_tcp"}) {
+      const std::string include = fmt::format("{}_if_include", layer),
+                        exclude = fmt::format("{}_if_exclude", layer);
+      if (is_set(include.c_str())) all[include] = "lo";
+      if (is_set(exclude.c_str())) all[exclude] = "";
+    }
+  }
   return all;
 }
 

@@ -9,6 +9,9 @@
 
 namespace lockstep {
 
+/// The name of this host for mpirun; it needs no network.
+inline constexpr const char* kThisHost = "localhost";
+
 /// The parts of the command line that all starts share.
 struct Command {
   std::vector<std::string> words;   ///< the program and its arguments
@@ -31,7 +34,8 @@ std::vector<std::string> mpirun_words(const Command& command, int ranks,
                                       const std::vector<std::string>& names);
 /// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine,
 /// the fast layers on one host, more ranks than cores, root, and no second of grace for ranks whose
-/// run has ended. `cores`: usable_cores(). `fills`: these are all cores of the machine.
+/// run has ended. Only on kThisHost it replaces what the user has set: the names of networks, which
+/// may be down. `cores`: usable_cores(). `fills`: these are all cores of the machine.
 std::map<std::string, std::string> mpirun_environment(const std::vector<HostRange>& shares,
                                                       int cores, bool fills);
 /// usable_cores() are all cores of this machine.

@@ -196,7 +196,13 @@ double Processes::now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-void Processes::start(const std::vector<HostRange>& shares, const Change& change, int number) {
+void Processes::start(const std::vector<HostRange>& wanted, const Change& change, int number) {
+  std::vector<HostRange> shares = wanted;
+  // This host may have lost its network, and then mpirun does not know its name. SLURM's mpirun
+  // takes only names of the allocation.
+  if (shares.size() == 1 && is_local(shares.front().host) && !shares.front().host.empty() &&
+      std::getenv("SLURM_JOB_ID") == nullptr)
+    shares.front().host = kThisHost;
   former_steps_ = step_files(memory_);
   std::map<std::string, std::string> own = {
       {"LOCKSTEP_MEMORY", memory_}, {kSupervisor, id_}, {"LOCKSTEP_START", std::to_string(number)}};

@@ -17,6 +17,11 @@ constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, mean 
 constexpr int kSilent = 2;               ///< questions in a row without an answer: the host is lost
 constexpr double kStopped = 2;           ///< seconds: a rank that is starting was stopped for good
 constexpr double kLongStart = 60;        ///< then the program writes no steps, or reads much data
+constexpr double kPause =
+    2;  ///< before the third start at one step: memory may be full for a while
+/// mpirun is quiet, because its boxes would follow each error of the program.
+constexpr const char* kSeeMore =
+    "Look at the lines above. OMPI_MCA_orte_execute_quiet=0 shows mpirun's own.";
 
 std::string at_step(std::int64_t step) { return step < 0 ? "" : fmt::format(" at step {}", step); }
 
@@ -215,12 +220,14 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
   // An error of the set-up would come again. The ranks have printed it, except if a signal to
   // mpirun ended them.
   if (lost.empty() && end.code == kExitFailure && newest_step_ < 0) {
-    machines_.tell(cause.what + " before the first step. Look at the lines above.");
+    machines_.tell(fmt::format("{} before the first step. {}", cause.what, kSeeMore));
     return end.code;
   }
   const int left = rank_count(hosts_.share(options_.ranks));
   const std::string why = why_to_end(left);
   if (why.empty()) {
+    if (same_ + 1 == kPoisoned) pause(kPause);
+    if (stop_signal_ != 0) return kExitRequeue;
     start({what, at}, newest_step_);
     return {};
   }
@@ -232,8 +239,7 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
 /// Why the run ends after a failure with `left` ranks; empty: the ranks start again.
 std::string Supervisor::why_to_end(int left) const {
   if (same_ >= kPoisoned) {
-    return fmt::format("{} failures without another finished step. Look at their lines above.",
-                       same_);
+    return fmt::format("{} failures without another finished step. {}", same_, kSeeMore);
   }
   if (failures_ > options_.restarts) {
     return fmt::format("{}, and --restarts is {}. The same command resumes.",
@@ -244,6 +250,13 @@ std::string Supervisor::why_to_end(int left) const {
                        left == 1 ? "1 rank is" : fmt::format("{} ranks are", left), options_.least);
   }
   return "";
+}
+
+/// Waits, at most until a signal comes.
+void Supervisor::pause(double seconds) {
+  const double end = machines_.now() + seconds;
+  while (stop_signal_ == 0 && machines_.now() < end)
+    stop_signal_ = machines_.wait(end - machines_.now()).signal;
 }
 
 /// Asks all hosts that are in use, and waits for the answers.

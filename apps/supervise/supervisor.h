@@ -104,6 +104,7 @@ class Supervisor {
   std::optional<int> on_end(const End& end);
   std::optional<int> on_failure(const End& end, const Cause& cause);
   std::string why_to_end(int left) const;
+  void pause(double seconds);
   std::vector<Machines::Answer> answers_of_all();
 
   const SupervisorOptions options_;

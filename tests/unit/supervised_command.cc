@@ -123,6 +123,18 @@ TEST(SupervisedCommand, Environment) {
   EXPECT_EQ(two.at("OMPI_MCA_hwloc_base_binding_policy"), "none");
 }
 
+TEST(SupervisedCommand, ThisHostNeedsNoNetwork) {
+  const Variable job("SLURM_JOB_NUM_NODES", nullptr), mpirun("OMPI_MCA_oob_tcp_if_include", "eth0"),
+      ranks("OMPI_MCA_btl_tcp_if_exclude", "lo,docker0"),
+      unset("OMPI_MCA_btl_tcp_if_include", nullptr);
+  auto here = mpirun_environment({{kThisHost, 0, 4}}, 4, true);
+  EXPECT_EQ(here.at("OMPI_MCA_oob_tcp_if_include"), "lo");
+  EXPECT_EQ(here.at("OMPI_MCA_btl_tcp_if_exclude"), "");
+  EXPECT_EQ(here.count("OMPI_MCA_btl_tcp_if_include"), 0u) << "Open MPI refuses both";
+  auto there = mpirun_environment({{"node2", 0, 4}}, 4, true);
+  EXPECT_EQ(there.count("OMPI_MCA_oob_tcp_if_include"), 0u) << "mpirun reaches it by this network";
+}
+
 TEST(SupervisedCommand, AgentOfOtherHosts) {
   const Variable job("SLURM_JOB_ID", nullptr), none("OMPI_MCA_plm_rsh_agent", nullptr);
   EXPECT_EQ(remote_words("a", "true").front(), "ssh");

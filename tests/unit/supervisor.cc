@@ -347,6 +347,21 @@ TEST(Supervisor, ARankThatIsStoppedWhileItStarts) {
   EXPECT_GT(trains.questions, 0);
 }
 
+TEST(Supervisor, WaitsBeforeTheLastStartAtAStep) {
+  FakeMachines machines;
+  machines.plays = {{.seconds = 0.1, .end = {kExitLost}}};
+  EXPECT_EQ(supervise(machines), kExitLost);
+  ASSERT_EQ(machines.times.size(), 3u);
+  EXPECT_LT(machines.times[1] - machines.times[0], 1);
+  EXPECT_GE(machines.times[2] - machines.times[1], 2) << "memory may be full for a while";
+
+  FakeMachines stopped;
+  stopped.plays = machines.plays;
+  stopped.later.emplace(1001, [&] { stopped.receive(SIGTERM); });
+  EXPECT_EQ(supervise(stopped), kExitRequeue) << "stopped during the pause";
+  EXPECT_EQ(stopped.starts.size(), 2u);
+}
+
 TEST(Supervisor, AnErrorOfTheSetUp) {
   FakeMachines machines;
   machines.plays = {{.seconds = 0.2, .end = {kExitFailure}}};
