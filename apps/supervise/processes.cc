@@ -336,9 +336,12 @@ void Processes::find_segments() {
   for (const std::string& pid : ranks_of(id_)) segments_.merge(segments_of(pid));
 }
 
-/// As clearing_command(), on this host.
+/// As clearing_command(), on this host. The ranks may be younger than the last look for segments.
 void Processes::clear_host() {
-  for (const std::string& pid : ranks_of(id_)) ::kill(std::stoi(pid), SIGKILL);
+  for (const std::string& pid : ranks_of(id_)) {
+    segments_.merge(segments_of(pid));
+    ::kill(std::stoi(pid), SIGKILL);
+  }
   for (const std::string& pattern : segments_) {
     glob_t found = {};
     if (::glob(fmt::format("{}/{}", kMemory, pattern).c_str(), 0, nullptr, &found) == 0)

@@ -255,8 +255,10 @@ std::string Supervisor::why_to_end(int left) const {
 /// Waits, at most until a signal comes.
 void Supervisor::pause(double seconds) {
   const double end = machines_.now() + seconds;
-  while (stop_signal_ == 0 && machines_.now() < end)
-    stop_signal_ = machines_.wait(end - machines_.now()).signal;
+  while (stop_signal_ == 0 && machines_.now() < end) {
+    const int signal = machines_.wait(end - machines_.now()).signal;
+    if (signal != 0) on_signal(signal);
+  }
 }
 
 /// Asks all hosts that are in use, and waits for the answers.
@@ -264,7 +266,7 @@ std::vector<Machines::Answer> Supervisor::answers_of_all() {
   const auto wait_for_answers = [&] {
     for (;;) {
       Machines::Event event = machines_.wait(kLook);
-      if (event.signal != 0) stop_signal_ = event.signal;
+      if (event.signal != 0) on_signal(event.signal);
       if (!event.answers.empty()) return event.answers;
     }
   };

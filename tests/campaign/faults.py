@@ -105,8 +105,10 @@ def _(run):
 @fault("busy loop on a core", place="one host")
 def _(run):
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as loop:
-        time.sleep(run.random.uniform(0.3, 2))
-        loop.kill()
+        try:
+            time.sleep(run.random.uniform(0.3, 2))
+        finally:
+            loop.kill()
 
 
 @fault("/dev/shm full", place="one host")

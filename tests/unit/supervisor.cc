@@ -360,6 +360,19 @@ TEST(Supervisor, WaitsBeforeTheLastStartAtAStep) {
   stopped.later.emplace(1001, [&] { stopped.receive(SIGTERM); });
   EXPECT_EQ(supervise(stopped), kExitRequeue) << "stopped during the pause";
   EXPECT_EQ(stopped.starts.size(), 2u);
+  ASSERT_EQ(stopped.lines.size(), 2u);
+  EXPECT_NE(stopped.lines[0].find("stop requested"), std::string::npos);
+  EXPECT_NE(stopped.lines[1].find("was lost"), std::string::npos) << "no line is lost";
+}
+
+TEST(Supervisor, ARequestToStopWhileHostsAreAsked) {
+  FakeMachines machines;
+  machines.plays = {{2, {kExitLost}}};
+  machines.later.emplace(1002.05, [&] { machines.receive(SIGTERM); });  // before their answers
+  EXPECT_EQ(supervise(machines), kExitRequeue);
+  EXPECT_EQ(machines.starts.size(), 1u);
+  ASSERT_EQ(machines.lines.size(), 1u);
+  EXPECT_NE(machines.lines[0].find("stop requested"), std::string::npos) << "the reason of the end";
 }
 
 TEST(Supervisor, AnErrorOfTheSetUp) {
