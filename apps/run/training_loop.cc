@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <future>
 #include <optional>
 #include <set>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "apps/run/training_clock.h"
 #include "apps/step/share_tuner.h"
 #include "collectives/comm/flight_recorder.h"
+#include "net/weights_hash.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 
@@ -180,9 +183,19 @@ class TrainingLoop {
     name_skipped();
   }
 
+  /// A function for any thread that hashes the weights, until the next step. It returns an empty
+  /// text on ranks other than 0.
+  std::function<std::string()> hasher() {
+    if (parts_.setup.comm.rank() != 0) return [] { return std::string(); };
+    return [&layout = step_.layout(), weights = step_.weights()] {
+      return weights_sha256(layout, weights);
+    };
+  }
+
   /// Stays due if a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
     const TimedSpan span = phase("evaluation", "evaluation");
+    auto hash = std::async(std::launch::async, hasher());  // beside the evaluation
     std::optional<EvaluationResult> result;
     try {
       result = parts_.evaluation.run(parts_.setup.comm, step_.evaluated(),
@@ -195,9 +208,14 @@ class TrainingLoop {
     name_skipped();
     progress_.evaluation_due = !result;
     if (!result) return;
-    reporter_.evaluation({*result, parts_.setup.data.evaluated(), done, done});
+    weights_ = {done, hash.get()};
+    reporter_.evaluation({.result = *result,
+                          .data = parts_.setup.data.evaluated(),
+                          .done = done,
+                          .step = done,
+                          .sha256 = weights_.sha256});
     progress_.evaluated({done, result->score.top1_share()}, result->score.loss());
-    reporter_.record("running", done, clock_.trained(now_seconds()), progress_);
+    reporter_.record("running", done, clock_.trained(now_seconds()), progress_, weights_.sha256);
     if (progress_.reached(options_)) reporter_.reached_target(done);
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
     if (epoch_.number == 0) return;
@@ -245,9 +263,10 @@ class TrainingLoop {
 
   void summarize(std::int64_t done, const char* status) {
     saver_.finish();
+    if (weights_.step != done) weights_ = {done, hasher()()};
     reporter_.summary(done, clock_.trained(now_seconds()),
-                      step_.loss_scale().skipped - skipped_before_, progress_);
-    reporter_.record(status, done, clock_.trained(now_seconds()), progress_);
+                      step_.loss_scale().skipped - skipped_before_, progress_, weights_.sha256);
+    reporter_.record(status, done, clock_.trained(now_seconds()), progress_, weights_.sha256);
   }
 
   [[noreturn]] void stop(std::int64_t done) {
@@ -286,9 +305,14 @@ class TrainingLoop {
   RunProgress progress_;
   TrainingClock clock_;
   EpochReport epoch_;
-  std::set<std::string> named_;      ///< damaged images
-  StepTimes last_times_;             ///< at the end of the clock's last interval
-  std::int64_t collected_ = 0;       ///< steps whose totals are known
+  std::set<std::string> named_;  ///< damaged images
+  StepTimes last_times_;         ///< at the end of the clock's last interval
+  std::int64_t collected_ = 0;   ///< steps whose totals are known
+  /// The last hash of the weights, on rank 0.
+  struct {
+    std::int64_t step = -1;
+    std::string sha256;
+  } weights_;
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
 };
 
