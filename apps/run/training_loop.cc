@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "apps/record/replay_steps.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/training_clock.h"
 #include "apps/step/share_tuner.h"
@@ -67,7 +68,8 @@ class TrainingLoop {
       if (collected_ == done) after_step(done, asked);
       if (share_tuner_) tune_shares(done);
       const bool more = done < plan_.steps && !progress_.over(options_);
-      if ((asked.stop && more) || progress_.evaluation_due) stop(done);
+      const bool replayed = !replay_.empty() && done >= *replay_.rbegin();
+      if (((asked.stop || replayed) && more) || progress_.evaluation_due) stop(done);
     }
     if (saver_.only_in_memory()) saver_.save(done, progress_);
     saver_.finish();
@@ -92,7 +94,7 @@ class TrainingLoop {
   }
 
   bool saves(std::int64_t done) const {
-    return due(done, parts_.setup.options.checkpoints.every.steps);
+    return due(done, parts_.setup.options.checkpoints.every.steps) || replay_.contains(done);
   }
 
   /// An evaluation follows this step.
@@ -302,6 +304,7 @@ class TrainingLoop {
   Saver& saver_;
   StragglerWatch stragglers_;
   std::optional<ShareTuner> share_tuner_;  ///< with --shares auto
+  const std::set<std::int64_t> replay_ = replay_steps();
   RunProgress progress_;
   TrainingClock clock_;
   EpochReport epoch_;
