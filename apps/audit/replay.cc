@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 /// The options that a replay sets itself, or that write elsewhere.
 const std::set<std::string> kOwnOptions = {
     "batch",   "global-batch", "accumulate", "shards",           "seed",         "threads", "quiet",
-    "verbose", "trace",        "keep",       "checkpoint-every", "summary-every"};
+    "verbose", "trace",        "keep",       "checkpoint-every", "summary-every", "find-lr"};
 /// Those of the ranks. No bit depends on them if the order of sums is canonical.
 const std::set<std::string> kRankOptions = {"shares", "reducer", "bucket-mb"};
 
@@ -49,20 +49,18 @@ fs::path own_folder() {
   return fs::read_symlink("/proc/self/exe", none).parent_path();
 }
 
-/// The file of the training program: `named`, or one of the run's name beside this program, or the
-/// one that the run started.
+/// The file of the training program: `named`, or one of the run's name beside this program. No
+/// other file that the run names is started, because the run may be that of a stranger.
 fs::path program_of(const std::string& named, const RunFacts& facts) {
   if (!named.empty()) {
     if (!is_program(named)) fail_usage("--program {} is not a program. Pass its path.", named);
-    return named.find('/') == named.npos ? "./" + named : named;
+    return named;
   }
   const std::string name = facts.text("program");
-  if (const fs::path beside = own_folder() / name; !name.empty() && is_program(beside))
-    return beside;
-  for (const std::string& word : split(facts.text("command"), ' '))
-    if (fs::path(word).filename() == name && word.find('/') != word.npos && is_program(word))
-      return word;
-  fail_usage("the program of the run, {}, is not here. Pass --program FILE.", one_line(name));
+  const fs::path beside = own_folder() / fs::path(name).filename();
+  if (name.empty() || !is_program(beside))
+    fail_usage("there is no {} beside verify_run. Pass --program FILE.", beside.string());
+  return beside;
 }
 
 /// Runs `words` with stdout and stderr in `output`. Returns the exit code. Throws Error if it

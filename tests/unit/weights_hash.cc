@@ -19,7 +19,7 @@ const Shapes kShapes = {
     {"dense/weights", {2, 3}}, {"dense/biases", {2}}, {"conv1/weights", {1, 2, 2, 1}}};
 /// The values of kShapes, one after the other.
 const std::vector<float> kValues = {0, 0.5f, 1, 1.5f, 2, 2.5f, -1, 2, 1, 2, 3, 4};
-/// Of Python's hashlib.
+/// The result of Python's hashlib.
 constexpr const char* kHash = "600c4a5810ef363256fb8648ffcf4efbf7382ef8e86f27570f59871584a1cb50";
 
 /// An arena with the values, and with `elsewhere` in the header and the gaps.
