@@ -127,16 +127,15 @@ std::string stretches_text(std::int64_t count) {
 /// The result of all replays.
 struct Verdict {
   std::int64_t equal = 0, different = 0, failed = 0;  ///< stretches
-  std::int64_t contradictions = 0;                    ///< between the files of the run
+  std::int64_t faults = 0;                            ///< contradictions and damage of its files
 
   int exit_code() const {
-    return different + contradictions > 0 ? kExitFailure : failed > 0 ? kExitData : kExitSuccess;
+    return different + faults > 0 ? kExitFailure : failed > 0 ? kExitData : kExitSuccess;
   }
   void print() const {
     if (different > 0)
       line("DIFFERENT", stretches_text(different) + " did not reach the logged bits");
-    if (contradictions > 0)
-      line("DIFFERENT", counted(contradictions, "contradiction") + " between the files of the run");
+    if (faults > 0) line("DIFFERENT", counted(faults, "fault") + " in the files of the run");
     if (failed > 0) line("INCOMPLETE", stretches_text(failed) + " could not be replayed");
     if (exit_code() == kExitSuccess)
       line("EQUAL", stretches_text(equal) + " reached the bits that the run logged");
@@ -200,9 +199,10 @@ int run(const VerifyOptions& o, const Signals& signals) {
                              counted(replay.ranks(), "rank"), counted(steps, "step"),
                              chosen.size() == all.size() ? "" : fmt::format(", --seed {}", seed)));
   std::vector<std::string> found = contradictions(run.log);
-  found.insert(found.end(), run.checkpoints.damage.begin(), run.checkpoints.damage.end());
+  for (const auto* damage : {&run.log.damage, &run.checkpoints.damage})
+    found.insert(found.end(), damage->begin(), damage->end());
   for (const std::string& text : found) Console().line(text);
-  Verdict verdict{.contradictions = std::ssize(found)};
+  Verdict verdict{.faults = std::ssize(found)};
   for (const Stretch& stretch : chosen) verify(run, stretch, replay, verdict);
   verdict.print();
   return verdict.exit_code();

@@ -27,9 +27,19 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The options that a replay sets itself, or that write elsewhere.
-const std::set<std::string> kOwnOptions = {
-    "batch",   "global-batch", "accumulate", "shards",           "seed",         "threads", "quiet",
-    "verbose", "trace",        "keep",       "checkpoint-every", "summary-every", "find-lr"};
+const std::set<std::string> kOwnOptions = {"batch",
+                                           "global-batch",
+                                           "accumulate",
+                                           "shards",
+                                           "seed",
+                                           "threads",
+                                           "quiet",
+                                           "verbose",
+                                           "trace",
+                                           "keep",
+                                           "checkpoint-every",
+                                           "summary-every",
+                                           "find-lr"};
 /// Those of the ranks. No bit depends on them if the order of sums is canonical.
 const std::set<std::string> kRankOptions = {"shares", "reducer", "bucket-mb"};
 

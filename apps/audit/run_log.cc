@@ -74,10 +74,15 @@ RunLog read_log(const std::filesystem::path& folder) {
   RunLog log;
   int number = 0;
   bool begun = false;
-  for (const std::string& text : lines_of(read_file(folder / "metrics.jsonl").value_or(""))) {
+  std::string lines = read_file(folder / "metrics.jsonl").value_or("");
+  lines.resize(lines.rfind('\n') + 1);  // npos + 1 is 0
+  for (const std::string& text : lines_of(lines)) {
     const json line = object_in(text);
     ++number;
-    if (!line.is_object()) continue;
+    if (!line.is_object()) {
+      log.damage.push_back(fmt::format("metrics.jsonl:{} is no JSON object", number));
+      continue;
+    }
     if (line.value("kind", json()) == "run" && !std::exchange(begun, true))
       log.began = std::max<std::int64_t>(0, step_of(line));
     add_line(line, fmt::format("metrics.jsonl:{}", number), log);

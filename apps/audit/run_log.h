@@ -27,13 +27,14 @@ struct LoggedValue {
 struct RunLog {
   std::vector<LoggedValue> values;  ///< by step
   std::int64_t began = 0;           ///< the step after which the run began
+  std::vector<std::string> damage;  ///< lines and files that are no JSON, as "metrics.jsonl:12 ..."
 
   /// The steps with a hash of the weights, in order, each once.
   std::vector<std::int64_t> hashed_steps() const;
 };
 
-/// The values in metrics.jsonl and summary.json of `folder`. Lines and files that are no JSON are
-/// left out. Throws UnreadableFile.
+/// The values in metrics.jsonl and summary.json of `folder`. A last line without its end is no
+/// damage: a killed run leaves one. Throws UnreadableFile.
 RunLog read_log(const std::filesystem::path& folder);
 
 /// Steps of a run between two states: `begin` is 0, or has a checkpoint.

@@ -80,6 +80,9 @@ expect_line "a changed accuracy" '^steps 4 8 different step 8 evaluation top1 0\
 forged && sed -i '/"kind":"train".*"step":7,/s/"loss":[0-9.]*/"loss":1.5/' "$folder/forged/metrics.jsonl"
 verify "a changed loss" 1 "$folder/forged" "${middle[@]}"
 expect_line "a changed loss" '^steps 4 8 different step 7 train loss 1\.5'
+forged && sed -i '/"kind":"evaluation".*"step":8,/s/"top1":/"top1":0./' "$folder/forged/metrics.jsonl"
+verify "a damaged line" 1 "$folder/forged" "${middle[@]}"
+expect_line "a damaged line" '^metrics.jsonl:[0-9]+ JSON'
 forged && truncate -s 3000 "$(step_file "$folder/forged" 8)"
 verify "a damaged checkpoint" 1 "$folder/forged" "${end[@]}"
 expect_line "a damaged checkpoint" 'step-0000000008.h5 damaged'
