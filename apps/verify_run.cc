@@ -176,8 +176,9 @@ void verify(const Audited& run, const Stretch& stretch, Replay& replay, Verdict&
 
 int run(const VerifyOptions& o, const Signals& signals) {
   const Audited run = read_audited(o.run);
-  const bool from_scratch = run.facts.text("parent").empty() || run.log.began == 0;
-  const std::vector<Stretch> all = stretches_of(run.log, run.checkpoints.hashes, from_scratch);
+  const std::string parent = run.facts.text("parent");
+  const std::int64_t began = parent.empty() ? 0 : run.log.began;
+  const std::vector<Stretch> all = stretches_of(run.log, run.checkpoints.hashes, began);
   require(!all.empty(), "{} has no hash of weights to compare. Name a run of this version.",
           run.folder.string());
   const std::uint64_t seed =
@@ -192,9 +193,10 @@ int run(const VerifyOptions& o, const Signals& signals) {
   line("arithmetic", words_of(run.facts.value("arithmetic")));
   line("checkpoints", fmt::format("{} in the folder, with --keep {}", run.checkpoints.hashes.size(),
                                   words_of(run.facts.option("keep"))));
-  if (!from_scratch)
-    line("note", fmt::format("the steps up to {} are those of another run, and are not replayed",
-                             run.log.began));
+  if (began > 0) {
+    line("note", fmt::format("the steps up to {} are those of run {}. Audit its folder too.", began,
+                             parent.substr(0, parent.find(' '))));
+  }
   line("replay", fmt::format("{} of {} on {}: {}{}", chosen.size(), stretches_text(std::ssize(all)),
                              counted(replay.ranks(), "rank"), counted(steps, "step"),
                              chosen.size() == all.size() ? "" : fmt::format(", --seed {}", seed)));

@@ -73,14 +73,12 @@ std::vector<std::string> contradictions(const RunLog& log) {
 }
 
 std::vector<Stretch> stretches_of(const RunLog& log, const std::vector<LoggedValue>& checkpoints,
-                                  bool from_scratch) {
-  std::vector<std::int64_t> states;
-  if (from_scratch) states.push_back(0);
+                                  std::int64_t began) {
+  std::vector<std::int64_t> states{began};
   for (const LoggedValue& checkpoint : checkpoints)
-    if (states.empty() || checkpoint.step > states.back()) states.push_back(checkpoint.step);
+    if (checkpoint.step > states.back()) states.push_back(checkpoint.step);
   const std::vector<std::int64_t> hashed = log.hashed_steps();
-  if (!states.empty() && !hashed.empty() && hashed.back() > states.back())
-    states.push_back(hashed.back());
+  if (!hashed.empty() && hashed.back() > states.back()) states.push_back(hashed.back());
   std::vector<Stretch> stretches;
   for (std::size_t i = 1; i < states.size(); ++i) stretches.push_back({states[i - 1], states[i]});
   return stretches;

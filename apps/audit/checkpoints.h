@@ -27,9 +27,9 @@ std::string largest_difference(const std::filesystem::path& one,
 /// hashes of the checkpoints too.
 std::vector<std::string> contradictions(const RunLog& log);
 
-/// The stretches between neighbouring states: the start of the run, unless it is not
-/// `from_scratch`, and its checkpoints. The last one ends at the last hash.
+/// The stretches between neighbouring states: the start of the run after step `began`, and its
+/// checkpoints. The last one ends at the last hash.
 std::vector<Stretch> stretches_of(const RunLog& log, const std::vector<LoggedValue>& checkpoints,
-                                  bool from_scratch);
+                                  std::int64_t began);
 
 }  // namespace lockstep

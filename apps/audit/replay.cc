@@ -188,9 +188,9 @@ Replayed Replay::run(const Stretch& stretch, const std::vector<std::int64_t>& st
   fs::remove_all(copy_, error);
   copy_ = scratch_ / fmt::format("step-{}", stretch.begin);
   fs::create_directories(copy_ / "checkpoints", error);
-  if (!error && stretch.begin > 0)
-    fs::copy_file(run_ / "checkpoints" / checkpoint_name(stretch.begin), checkpoint(stretch.begin),
-                  error);
+  const fs::path from = run_ / "checkpoints" / checkpoint_name(stretch.begin);
+  const bool resumes = !is_gone(from);  // else the options of the run name its start
+  if (!error && resumes) fs::copy_file(from, checkpoint(stretch.begin), error);
   require(!error, "cannot copy a checkpoint to {}: {}. Pass --scratch DIR.", copy_.string(),
           error.message());
   if (const std::string& network = facts_.text("network"); !network.empty())
@@ -199,7 +199,7 @@ Replayed Replay::run(const Stretch& stretch, const std::vector<std::int64_t>& st
   replace_file(config_file, config());
   std::vector<std::string> words = {program_.string(), "--config", config_file.string(), "--run",
                                     copy_.string()};
-  if (stretch.begin > 0) words.insert(words.end(), {"--resume", "auto"});
+  if (resumes) words.insert(words.end(), {"--resume", "auto"});
   if (ranks_ > 1) words = mpirun_words({.words = words, .mpirun = {}}, ranks_, "", {});
   ::setenv(kReplayVariable, fmt::format("{}", fmt::join(steps, ",")).c_str(), /*overwrite=*/1);
   Replayed result;

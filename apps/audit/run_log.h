@@ -37,7 +37,7 @@ struct RunLog {
 /// damage: a killed run leaves one. Throws UnreadableFile.
 RunLog read_log(const std::filesystem::path& folder);
 
-/// Steps of a run between two states: `begin` is 0, or has a checkpoint.
+/// Steps of a run between two states: `begin` is the start of the run, or has a checkpoint.
 struct Stretch {
   std::int64_t begin = 0, end = 0;
 
