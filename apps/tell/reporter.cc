@@ -320,7 +320,7 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   if (progress.best.known()) accuracy.push_back("best " + progress.best.shown());
   if (progress.tested.known()) accuracy.push_back("test set " + progress.tested.shown());
   if (!accuracy.empty()) result(text("accuracy", accuracy));
-  result(text("weights", {fmt::format("sha256 {} at step {}", weights, step)}));
+  line(text("weights", {fmt::format("sha256 {} at step {}", weights, step)}));
   if (!place_.folder().empty()) result(text("written", {"run in " + place_.folder()}));
 }
 
