@@ -32,6 +32,7 @@ expect "it has the hash again" grep -q "^  \"weights_sha256\": \"$last\",\$" "$h
 LOCKSTEP_REPLAY=1,3 ranks 1 train_cifar "${small[@]}" --steps 12 --run "$folder/replay"
 expect "it stops as on request" test "$code" = 75
 expect_files "it saves these steps" "$folder/replay/checkpoints" step-0000000001.h5 step-0000000003.h5
+expect "the hash of a step without an evaluation" grep -q "^  \"weights_sha256\": \"$(hash_in "$folder/replay" checkpoint 3)\"," "$folder/replay/summary.json"
 
 sums() { (cd "$1" && find . -type f -print0 | sort -z | xargs -0 sha256sum); }
 verify() {  # WHAT CODE RUN OPTION...: verify_run ends with CODE, and the folder of the run is as before
