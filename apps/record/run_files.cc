@@ -33,6 +33,11 @@ ordered_json to_json(const Accuracy& accuracy) {
   return {{"top1", accuracy.top1}, {"step", accuracy.step}};
 }
 
+/// null: the hash is not known.
+ordered_json weights_json(const RunRecord& record) {
+  return record.weights.empty() ? ordered_json() : ordered_json(record.weights);
+}
+
 /// Three counts for each class: its samples, those that are taken for it, and those of both.
 ordered_json class_counts(const std::vector<std::int64_t>& confusion, std::size_t classes) {
   ordered_json list = ordered_json::array();
@@ -150,6 +155,7 @@ void RunFiles::write(const RunRecord& record) const {
                           {"status", record.status},
                           {"step", record.step},
                           {"epoch", plan_.epoch_at(record.step)},
+                          {kWeightsField, weights_json(record)},
                           {"result", result},
                           {"best", to_json(progress.best)},
                           {"test", to_json(progress.tested)},
@@ -199,6 +205,7 @@ void RunFiles::complete(const RunRecord& record, const Options& options) {
       summary.erase("reason");
       summary["step"] = record.step;
       summary["epoch"] = plan_.epoch_at(record.step);
+      summary[kWeightsField] = weights_json(record);
       summary["best"] = to_json(record.progress.best);
       summary["test"] = to_json(record.progress.tested);
       return true;

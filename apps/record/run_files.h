@@ -18,6 +18,8 @@ namespace lockstep {
 
 inline constexpr const char* kConfigFile = "config.toml";
 inline constexpr const char* kSummaryFile = "summary.json";
+/// The name of weights_sha256() in summary.json and in metrics.jsonl.
+inline constexpr const char* kWeightsField = "weights_sha256";
 /// The network of --model FILE.toml.
 inline constexpr const char* kNetworkFile = "network.toml";
 
@@ -30,6 +32,7 @@ struct RunRecord {
   double last_loss = 0;      ///< of the last evaluation
   double images_per_s = 0;   ///< of training since this start; 0: not known
   double train_seconds = 0;  ///< of training since this start
+  std::string weights = {};  ///< weights_sha256() after `step`; empty: not known
 };
 
 /// An evaluation for evaluation.json.

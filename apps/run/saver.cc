@@ -14,6 +14,7 @@
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/world.h"
 #include "net/initial_weights.h"
+#include "net/weights_hash.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/files/file.h"
@@ -193,6 +194,7 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
       } catch (const Error& error) {
         written.warnings.emplace_back(error.what());
       }
+      if (!again) written.weights = weights_sha256(step_.layout(), sections.front().arena);
       written.file = save_checkpoint(place_.checkpoints(), step_.layout(), sections, metadata);
       if (best) keep_best(written.file);
       const std::vector<std::string> pruned = pruner_.prune(written.file);
@@ -254,7 +256,7 @@ void Saver::report(const Written& written) {
     return;
   }
   last_file_ = written.file;
-  if (!written.again) reporter_.saved(written.step, written.file);
+  if (!written.again) reporter_.saved(written.step, written.file, written.weights);
   for (const std::string& warning : written.warnings) reporter_.warning(warning);
   setup_.world.flight_recorder().saved();
 }

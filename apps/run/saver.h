@@ -90,7 +90,8 @@ class Saver {
   struct Written {
     std::filesystem::path file;  ///< the checkpoint; empty: a state in memory
     std::int64_t step = 0;
-    bool again = false;  ///< the step has a checkpoint already
+    bool again = false;   ///< the step has a checkpoint already
+    std::string weights;  ///< weights_sha256() of the checkpoint
     std::vector<std::string> warnings;
     std::string failure;  ///< of a state in memory
     double seconds = 0;   ///< processor time

@@ -15,6 +15,7 @@
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
+#include "net/weights_hash.h"
 #include "src/base/machine.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
@@ -87,6 +88,16 @@ std::string completion(const RunSetup& setup, const Resumption& resumption,
       "complete already: {} has ended by its {}. Pass a higher one to train on, or --new for "
       "a new run.",
       file, progress.reached(reports) ? "--target" : "--patience");
+}
+
+/// Collective. The files of a run that was complete before this start.
+void complete_again(const RunSetup& setup, TrainingStep& step, const RunProgress& progress,
+                    Reporter& reporter) {
+  const float* const weights = step.weights();
+  agree(setup.comm, [&] {
+    if (setup.comm.rank() != 0) return;
+    reporter.complete(setup.plan.start.step, progress, weights_sha256(step.layout(), weights));
+  });
 }
 
 /// Collective. A failure is only a warning, because the results are saved.
@@ -214,8 +225,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   agree(setup.comm, [&] { require_same_run(resumption, changes, !complete.empty()); });
   if (options.check || !complete.empty()) {
     reporter.result(options.check ? "all is well: --check trains nothing" : complete);
-    if (!options.check)
-      agree(setup.comm, [&] { reporter.complete(setup.plan.start.step, progress); });
+    if (!options.check) complete_again(setup, step, progress, reporter);
     if (memory) memory->remove();
     return kExitSuccess;
   }

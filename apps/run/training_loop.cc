@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <future>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "apps/record/replay_steps.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/training_clock.h"
 #include "apps/step/share_tuner.h"
 #include "collectives/comm/flight_recorder.h"
+#include "net/weights_hash.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 
@@ -64,7 +68,8 @@ class TrainingLoop {
       if (collected_ == done) after_step(done, asked);
       if (share_tuner_) tune_shares(done);
       const bool more = done < plan_.steps && !progress_.over(options_);
-      if ((asked.stop && more) || progress_.evaluation_due) stop(done);
+      const bool replayed = !replay_.empty() && done >= *replay_.rbegin();
+      if (((asked.stop || replayed) && more) || progress_.evaluation_due) stop(done);
     }
     if (saver_.only_in_memory()) saver_.save(done, progress_);
     saver_.finish();
@@ -89,7 +94,7 @@ class TrainingLoop {
   }
 
   bool saves(std::int64_t done) const {
-    return due(done, parts_.setup.options.checkpoints.every.steps);
+    return due(done, parts_.setup.options.checkpoints.every.steps) || replay_.contains(done);
   }
 
   /// An evaluation follows this step.
@@ -180,9 +185,19 @@ class TrainingLoop {
     name_skipped();
   }
 
+  /// A function for any thread that hashes the weights, until the next step. It returns an empty
+  /// text on ranks other than 0.
+  std::function<std::string()> hasher() {
+    if (parts_.setup.comm.rank() != 0) return [] { return std::string(); };
+    return [&layout = step_.layout(), weights = step_.weights()] {
+      return weights_sha256(layout, weights);
+    };
+  }
+
   /// Stays due if a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
     const TimedSpan span = phase("evaluation", "evaluation");
+    auto hash = std::async(std::launch::async, hasher());  // beside the evaluation
     std::optional<EvaluationResult> result;
     try {
       result = parts_.evaluation.run(parts_.setup.comm, step_.evaluated(),
@@ -195,9 +210,14 @@ class TrainingLoop {
     name_skipped();
     progress_.evaluation_due = !result;
     if (!result) return;
-    reporter_.evaluation({*result, parts_.setup.data.evaluated(), done, done});
+    weights_ = {done, hash.get()};
+    reporter_.evaluation({.result = *result,
+                          .data = parts_.setup.data.evaluated(),
+                          .done = done,
+                          .step = done,
+                          .sha256 = weights_.sha256});
     progress_.evaluated({done, result->score.top1_share()}, result->score.loss());
-    reporter_.record("running", done, clock_.trained(now_seconds()), progress_);
+    reporter_.record("running", done, clock_.trained(now_seconds()), progress_, weights_.sha256);
     if (progress_.reached(options_)) reporter_.reached_target(done);
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
     if (epoch_.number == 0) return;
@@ -245,9 +265,10 @@ class TrainingLoop {
 
   void summarize(std::int64_t done, const char* status) {
     saver_.finish();
+    if (weights_.step != done) weights_ = {done, hasher()()};
     reporter_.summary(done, clock_.trained(now_seconds()),
-                      step_.loss_scale().skipped - skipped_before_, progress_);
-    reporter_.record(status, done, clock_.trained(now_seconds()), progress_);
+                      step_.loss_scale().skipped - skipped_before_, progress_, weights_.sha256);
+    reporter_.record(status, done, clock_.trained(now_seconds()), progress_, weights_.sha256);
   }
 
   [[noreturn]] void stop(std::int64_t done) {
@@ -283,12 +304,18 @@ class TrainingLoop {
   Saver& saver_;
   StragglerWatch stragglers_;
   std::optional<ShareTuner> share_tuner_;  ///< with --shares auto
+  const std::set<std::int64_t> replay_ = replay_steps();
   RunProgress progress_;
   TrainingClock clock_;
   EpochReport epoch_;
-  std::set<std::string> named_;      ///< damaged images
-  StepTimes last_times_;             ///< at the end of the clock's last interval
-  std::int64_t collected_ = 0;       ///< steps whose totals are known
+  std::set<std::string> named_;  ///< damaged images
+  StepTimes last_times_;         ///< at the end of the clock's last interval
+  std::int64_t collected_ = 0;   ///< steps whose totals are known
+  /// The last hash of the weights, on rank 0.
+  struct {
+    std::int64_t step = -1;
+    std::string sha256;
+  } weights_;
   std::int64_t skipped_before_ = 0;  ///< steps, when this start began
 };
 

@@ -28,6 +28,8 @@ class StepMemory {
   /// The arenas of a checkpoint as read() returns them. Valid until the next step. The average is
   /// the last, if there is one.
   std::vector<Section> sections();
+  /// The weights, as sections() has them.
+  const float* weights() { return read(state_.parameters); }
   /// The values that the host has written to sections() become the state of the run. Blocks.
   void restored();
   /// `arena`, layout.count floats of the device, as the host sees it when all work of the stream is

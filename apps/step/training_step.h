@@ -95,6 +95,8 @@ class TrainingStep {
   const TrainingState& state() const { return memory_->state(); }
   /// StepMemory::sections(): the same on all ranks.
   std::vector<Section> sections() { return memory_->sections(); }
+  /// The weights as the host sees them, until the next step.
+  const float* weights() { return memory_->weights(); }
   /// GradientSync::sections() of this rank, when all steps are collected, in units of
   /// loss_scale().scale.
   std::vector<Section> own_sections();

@@ -96,14 +96,16 @@ void Reporter::files(const std::function<void()>& write) {
 }
 
 /// Both files of the log; `scalars`: TensorBoard too.
-void Reporter::log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars) {
+void Reporter::log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars,
+                   const std::string& weights) {
   JsonLines::Fields fields{{"step", static_cast<double>(step)}}, shown;
   for (const Metric& metric : metrics) {
     if (metric.name.empty()) continue;
     fields.emplace_back(metric.name, metric.value);
     if (metric.scalar) shown.emplace_back(fmt::format("{}/{}", kind, metric.name), metric.value);
   }
-  files([&] { json_->write(kind, fields); });
+  const JsonLines::Texts hash{{kWeightsField, weights}};
+  files([&] { json_->write(kind, fields, weights.empty() ? JsonLines::Texts{} : hash); });
   if (!scalars) return;
   files([&] {
     events_->scalars(step, shown);
@@ -121,7 +123,7 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   if (!console_) return;
   place_.require_held();
   run_files_.begin(run_.options);
-  record("running", done_, 0, progress);
+  record("running", done_, 0, progress, "");
   if (place_.folder().empty()) return;
   const std::filesystem::path directory = place_.folder();
   const LoggedRun logged = logged_run(directory);
@@ -200,8 +202,11 @@ void Reporter::flush() {
   files([&] { json_->flush(); });
 }
 
-void Reporter::saved(std::int64_t step, const std::filesystem::path& file) {
-  if (console_) line(step_text(step) + " saved " + file.string());
+void Reporter::saved(std::int64_t step, const std::filesystem::path& file,
+                     const std::string& weights) {
+  if (!console_) return;
+  line(step_text(step) + " saved " + file.string());
+  log("checkpoint", step, {}, /*scalars=*/false, weights);
 }
 
 void Reporter::evaluation(const Evaluated& e) {
@@ -223,7 +228,7 @@ void Reporter::evaluation(const Evaluated& e) {
                        : fmt::format("{}{}", averaged ? "moving average" : "weights",
                                      validation ? ", validation set" : ""));
   line(parts);
-  log(kind, e.done, metrics);
+  log(kind, e.done, metrics, /*scalars=*/true, e.sha256);
   place_.require_still_held();
   bool ignored = false;  // the next one replaces it
   attempt(
@@ -287,7 +292,7 @@ void Reporter::epoch(std::int64_t step, const EpochReport& report, const Evaluat
 }
 
 void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
-                       const RunProgress& progress) {
+                       const RunProgress& progress, const std::string& weights) {
   if (!console_) return;
   clear();
   bool lost_files = false;
@@ -315,28 +320,32 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   if (progress.best.known()) accuracy.push_back("best " + progress.best.shown());
   if (progress.tested.known()) accuracy.push_back("test set " + progress.tested.shown());
   if (!accuracy.empty()) result(text("accuracy", accuracy));
+  line(text("weights", {fmt::format("sha256 {} at step {}", weights, step)}));
   if (!place_.folder().empty()) result(text("written", {"run in " + place_.folder()}));
 }
 
-void Reporter::complete(std::int64_t step, const RunProgress& progress) {
+void Reporter::complete(std::int64_t step, const RunProgress& progress,
+                        const std::string& weights) {
   if (!console_) return;
   place_.require_held();
   bool ignored = false;  // the next start tries again
   attempt(
       [&] {
-        run_files_.complete({.status = "complete", .step = step, .progress = progress},
-                            run_.options);
+        run_files_.complete(
+            {.status = "complete", .step = step, .progress = progress, .weights = weights},
+            run_.options);
       },
       ignored);
 }
 
 void Reporter::record(const char* status, std::int64_t step, double seconds,
-                      const RunProgress& progress) {
+                      const RunProgress& progress, const std::string& weights) {
   if (!console_) return;
   const double images = static_cast<double>((step - run_.plan.start.step) * run_.plan.global_batch);
   record_.status = status;
   record_.step = step;
   record_.progress = progress;
+  record_.weights = weights;
   record_.train_seconds = seconds;
   record_.images_per_s = seconds > 0 ? images / seconds : 0;
   place_.require_still_held();

@@ -29,6 +29,7 @@ struct Evaluated {
   std::int64_t step = 0;  ///< of the weights
   /// present: an evaluation during training. Otherwise that of the test set, after it.
   Weights weights = Weights::present;
+  std::string sha256 = {};  ///< weights_sha256() after `done` steps; empty: it is not logged
 };
 
 /// On ranks other than 0 every call does nothing. begin() throws Error if the files cannot be
@@ -56,7 +57,8 @@ class Reporter {
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
   void flush();  ///< writes the lines of metrics.jsonl that wait
-  void saved(std::int64_t step, const std::filesystem::path& file);  ///< line
+  /// Line and JSON. `weights`: weights_sha256() of the checkpoint.
+  void saved(std::int64_t step, const std::filesystem::path& file, const std::string& weights);
   /// Line, JSON, scalars, and the classes for evaluation.json.
   void evaluation(const Evaluated& evaluated);
   void reached_target(std::int64_t step);                                    ///< line
@@ -67,14 +69,16 @@ class Reporter {
   /// The end of an epoch: line and JSON.
   void epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result);
   /// The end of training after `step`: its speed, its accuracy and its files.
-  /// `seconds`: only of training. `skipped`: steps since the start without an update.
-  void summary(std::int64_t step, double seconds, std::int64_t skipped,
-               const RunProgress& progress);
+  /// `seconds`: only of training. `skipped`: steps since the start without an update. `weights`:
+  /// weights_sha256() after `step`, as in the calls below; on rank 0.
+  void summary(std::int64_t step, double seconds, std::int64_t skipped, const RunProgress& progress,
+               const std::string& weights);
   /// The run was complete before this start: RunFiles::complete().
-  void complete(std::int64_t step, const RunProgress& progress);
+  void complete(std::int64_t step, const RunProgress& progress, const std::string& weights);
   /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training.
   /// "complete" also ends TensorBoard's session.
-  void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress);
+  void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress,
+              const std::string& weights);
 
  private:
   std::string step_text(std::int64_t step) const;
@@ -84,7 +88,9 @@ class Reporter {
   /// A report that cannot be written is a warning, once, and does not end the run.
   void attempt(const std::function<void()>& write, bool& failed);
   void files(const std::function<void()>& write);
-  void log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars = true);
+  /// `weights`: weights_sha256(); empty: not in the line.
+  void log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars = true,
+           const std::string& weights = "");
   void warn(const std::string& text) const;
 
   const RunParts& run_;

@@ -60,9 +60,10 @@ JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_
                      std::string_view redone)
     : file_(keep_lines(path, keep_below_step, redone), OutputFile::Mode::append) {}
 
-void JsonLines::write(std::string_view kind, const Fields& fields) {
+void JsonLines::write(std::string_view kind, const Fields& fields, const Texts& texts) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& [name, value] : fields) object[name] = number(value);
+  for (const auto& [name, text] : texts) object[name] = text;
   // Names may contain any bytes. Bytes that are not UTF-8 are replaced.
   write(kind, object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }

@@ -67,6 +67,7 @@ double wall_time();
 class JsonLines {
  public:
   using Fields = std::vector<std::pair<std::string, double>>;
+  using Texts = std::vector<std::pair<std::string, std::string>>;
   /// Appends to `path`. Lines with a "step" at or above `keep_below_step` are removed first,
   /// because a resumed run goes back to its checkpoint; negative keeps all. Lines of the kind
   /// `redone` are also removed at the step before. Lines that are no JSON objects (the half line of
@@ -76,7 +77,8 @@ class JsonLines {
   /// Prints whole numbers without a fraction, others so that they read back exactly, and NaN and
   /// infinities as strings ("NaN", "Infinity", "-Infinity"), because JSON has no such numbers.
   /// Adds "kind": kind in front ("train", "evaluation") and "time": wall_time() to the millisecond.
-  void write(std::string_view kind, const Fields& fields);
+  /// `texts` follow the numbers.
+  void write(std::string_view kind, const Fields& fields, const Texts& texts = {});
   /// The same for the members of `object`, the text of a JSON object that is not empty.
   void write(std::string_view kind, std::string_view object);
   /// Writes lines that an earlier call could not write. write() does so too.

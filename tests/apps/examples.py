@@ -17,6 +17,7 @@ SHORT = {
     "bench_allreduce": ["--max", "1K", "--iters", "1", "--warmup", "0"],
     "bench_loader": ["--seconds", "0.01"],
     "evaluate": ["--data", "tested"],
+    "verify_run": ["--data", "tested"],
     "cost_model": ["--hosts", "4"],  # all numbers of ranks take 10 s
 }
 ENDLESS = {"--follow", "--interval"}

@@ -51,6 +51,7 @@ train_here photo_runs train_images --data photos
 small_data "$folder/made"
 mkdir "$folder/small" && mv "$folder/made/small" "$folder/small/tested"
 train_here small train_cifar --model resnet_small --dataset hdf5 --data tested
+ln -s "$build" "$folder/small/build"
 run "$build/pack_images" "$folder/photos" "$folder/photo_runs/photos.h5"
 
 examples() {  # PLACE PROGRAM...
@@ -62,7 +63,7 @@ for program in $programs; do
   case $program in
     train_cifar | train_mnist | train_reuters) examples "$program" "$program" ;;
     bench_step | lockstep_run) examples train_cifar "$program" ;;
-    evaluate) examples small "$program" ;;
+    evaluate | verify_run) examples small "$program" ;;
     *) examples photo_runs "$program" ;;
   esac
 done

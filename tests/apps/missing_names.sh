@@ -33,6 +33,7 @@ missing export_model $none x.onnx
 missing pack_images $none x.h5
 missing compare_runs $none nowhere/other
 missing report_runs $none
+missing verify_run $none
 missing lockstep_run $none
 missing classify "$folder/run" $none.jpg
 for program in "$here"/../../apps/*.cc; do

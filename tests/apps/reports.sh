@@ -27,6 +27,7 @@ expect_line "the evaluation" 'step.20/20 evaluation top-1 top-5 loss 10000 movin
 top1=$(sed -nE "s/.*$score.*/\1/p" "$folder/out")
 expect_line "the end: time and speed" '^trained 20 [0-9]+:[0-9]{2} [0-9]+ images/s'
 expect_line "the end: accuracy" "^accuracy $top1 step.20 best"
+expect_line "the end: the weights" '^weights sha256 [0-9a-f]{64} step.20$'
 expect_line "the end: where things are" "^written $logs"
 expect "the end is the end" grep -q '^written' <(tail -n 1 "$folder/out")
 expect "no bar in a file" bash -c "! grep -q $'\r\\|\e' '$folder/out'"
@@ -41,7 +42,10 @@ trained = [line for line in lines if line["kind"] == "train"]
 evaluated = [line for line in lines if line["kind"] == "evaluation"]
 assert [line["step"] for line in trained] == [1, 5, 10, 15, 20], trained
 assert [line["step"] for line in evaluated] == [20], evaluated
-assert len(lines) == 7, lines
+saved = [line for line in lines if line["kind"] == "checkpoint"]
+assert [line["step"] for line in saved] == [20], saved
+assert saved[0]["weights_sha256"] == evaluated[0]["weights_sha256"], saved
+assert len(lines) == 8, lines
 run = lines[0]
 assert (run["kind"], run["step"], run["steps"], run["ranks"], run["global_batch"]) == ("run", 0, 20, 2, 16), run
 assert (run["options"]["lr"], run["options"]["model"], run["options"]["log-every"]) == (0.1, "tutorial", 5), run

@@ -1,0 +1,229 @@
+// Audits a run: trains stretches between its checkpoints again, in copies, and compares the hashes
+// of the weights and the results with those that the run logged.
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "apps/audit/checkpoints.h"
+#include "apps/audit/replay.h"
+#include "apps/options/command_line.h"
+#include "apps/options/help.h"
+#include "apps/record/data_facts.h"
+#include "apps/record/fact_words.h"
+#include "apps/record/run_files.h"
+#include "net/checkpoint.h"
+#include "src/base/check.h"
+#include "src/base/plural.h"
+#include "src/base/random.h"
+#include "src/base/signals.h"
+#include "src/base/text.h"
+#include "src/report/report.h"
+#include "src/report/stored_run.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct VerifyOptions {
+  std::string run;
+  int stretches = 3;
+  bool all = false;
+  std::uint64_t seed = 0;
+  ReplayOptions replay;
+};
+
+void declare(OptionRows& rows, VerifyOptions& o) {
+  rows.group("Options");
+  rows.text("RUN", o.run, "", "Folder of a run, or its name in runs/\nIt is never changed.")
+      .example("first");
+  rows.number("--stretches", o.stretches, Bounds::at_least(1, 1 << 20),
+              "Number of stretches between checkpoints that are trained again")
+      .excludes("--all", "stretches")
+      .example("10");
+  rows.flag("--all", o.all, "Train all stretches again");
+  rows.optional_number("--seed", o.seed, Bounds::at_least(1, 0x1p32),
+                       "Random seed of the choice of stretches [a new one each time]")
+      .idle_with("--all")
+      .example("7");
+  rows.optional_number("--np", o.replay.ranks, Bounds::at_least(1, 1 << 16),
+                       "Number of ranks, also -np [those of the run, at most one per core]\n"
+                       "No bit depends on it if the run's order of sums is canonical.")
+      .example("2");
+  rows.text("--data", o.replay.data, "DIR", "Folder of the data set, if it has moved")
+      .example("data/cifar10");
+  rows.text("--program", o.replay.program, "FILE",
+            "Training program [that of the run, beside verify_run]")
+      .example("build/train_cifar");
+  rows.text("--scratch", o.replay.scratch, "DIR", "Folder for the copies [that of temporary files]")
+      .example("/tmp");
+}
+
+void line(const char* name, const std::string& text) {
+  Console().line(fmt::format("{:<12} {}", name, text));
+}
+
+/// A run as its files describe it.
+struct Audited {
+  fs::path folder;
+  RunFacts facts;
+  RunLog log;  ///< with the hashes of the checkpoints
+  AuditedCheckpoints checkpoints;
+
+  fs::path file(std::int64_t step) const { return folder / "checkpoints" / checkpoint_name(step); }
+  bool has(std::int64_t step) const {
+    return std::ranges::count(checkpoints.hashes, step, &LoggedValue::step) > 0;
+  }
+};
+
+Audited read_audited(const std::string& name) {
+  Audited run;
+  run.folder = find_runs({name}).front().folder;
+  const auto facts = stored_facts(run.folder);
+  require(facts.has_value(), "{} has no whole {}. Restore it.", run.folder.string(), kSummaryFile);
+  run.facts = *facts;
+  run.log = read_log(run.folder);
+  run.checkpoints = hash_checkpoints(run.folder / "checkpoints");
+  const std::vector<LoggedValue>& hashes = run.checkpoints.hashes;
+  run.log.values.insert(run.log.values.end(), hashes.begin(), hashes.end());
+  std::ranges::stable_sort(run.log.values, {}, &LoggedValue::step);
+  return run;
+}
+
+/// `count` of them by the seed, in their order.
+std::vector<Stretch> chosen_of(std::vector<Stretch> stretches, int count, std::uint64_t seed) {
+  std::vector<Stretch> chosen;
+  Random random(seed, Purpose::shuffle, 0, 0);
+  while (!stretches.empty() && std::ssize(chosen) < count) {
+    const auto at = stretches.begin() + random.below(static_cast<std::uint32_t>(stretches.size()));
+    chosen.push_back(*at);
+    stretches.erase(at);
+  }
+  std::ranges::sort(chosen, {}, &Stretch::begin);
+  return chosen;
+}
+
+/// The facts that decide bits and are not as they were: one note each. The checkpoint at the end of
+/// the stretch has the facts of the start that wrote it.
+void print_notes(const Audited& run, const Stretch& stretch, const RunFacts& now) {
+  RunFacts before = run.facts;
+  if (run.has(stretch.end))
+    before = RunFacts::of(run.file(stretch.end), read_metadata(run.file(stretch.end)));
+  for (const char* name : {"arithmetic", "libraries", "version"}) {
+    const RunFacts::Json is = now.value(name), was = before.value(name);
+    if (is == was || is.is_null() || was.is_null()) continue;
+    line("note", fmt::format("{} is {} here, and was {}: weights may differ", name, words_of(is),
+                             words_of(was)));
+  }
+  const std::string data = first_other_file(before.text("files"), now.text("files"));
+  if (!data.empty()) line("note", fmt::format("the data are not as they were: {}", data));
+}
+
+std::string stretches_text(std::int64_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "stretch" : "stretches");
+}
+
+/// The result of all replays.
+struct Verdict {
+  std::int64_t equal = 0, different = 0, failed = 0;  ///< stretches
+  std::int64_t faults = 0;                            ///< contradictions and damage of its files
+
+  int exit_code() const {
+    return different + faults > 0 ? kExitFailure : failed > 0 ? kExitData : kExitSuccess;
+  }
+  void print() const {
+    if (different > 0)
+      line("DIFFERENT", stretches_text(different) + " did not reach the logged bits");
+    if (faults > 0) line("DIFFERENT", counted(faults, "fault") + " in the files of the run");
+    if (failed > 0) line("INCOMPLETE", stretches_text(failed) + " could not be replayed");
+    if (exit_code() == kExitSuccess)
+      line("EQUAL", stretches_text(equal) + " reached the bits that the run logged");
+  }
+};
+
+/// Trains the stretch again and prints its line.
+void verify(const Audited& run, const Stretch& stretch, Replay& replay, Verdict& verdict) {
+  std::vector<std::int64_t> steps;
+  for (const std::int64_t step : run.log.hashed_steps())
+    if (stretch.contains(step)) steps.push_back(step);
+  const Replayed replayed = replay.run(stretch, steps);
+  const bool first = verdict.equal + verdict.different == 0;
+  if (first && replayed.code == kExitSuccess) print_notes(run, stretch, replayed.facts);
+  const std::string name = fmt::format("steps {} to {}", stretch.begin, stretch.end);
+  if (replayed.code != kExitSuccess) {
+    ++verdict.failed;
+    return Console().line(fmt::format("{}: not replayed: {}", name, replayed.error));
+  }
+  const Comparison result = compare_logs(run.log, replayed.log, stretch);
+  if (result.difference.empty()) {
+    ++verdict.equal;
+    return Console().line(fmt::format("{}: equal weights after {}, {}", name,
+                                      counted(result.hashes, "logged step"),
+                                      counted(result.results, "equal result")));
+  }
+  ++verdict.different;
+  std::string text =
+      fmt::format("{}: different after step {}: {}", name, result.step, result.difference);
+  if (run.has(stretch.end) && fs::exists(replay.checkpoint(stretch.end))) {
+    const std::string most =
+        largest_difference(run.file(stretch.end), replay.checkpoint(stretch.end));
+    text += fmt::format("; the weights of step {} {}", stretch.end,
+                        most.empty() ? "are equal" : "differ by at most " + most);
+  }
+  Console().line(text);
+}
+
+int run(const VerifyOptions& o, const Signals& signals) {
+  const Audited run = read_audited(o.run);
+  const std::string parent = run.facts.text("parent");
+  const std::int64_t began = parent.empty() ? 0 : run.log.began;
+  const std::vector<Stretch> all = stretches_of(run.log, run.checkpoints.hashes, began);
+  require(!all.empty(), "{} has no hash of weights to compare. Name a run of this version.",
+          run.folder.string());
+  const std::uint64_t seed =
+      o.seed > 0 ? o.seed : 1 + std::stoull(unique_hex(4), nullptr, 16) % 1'000'000;
+  const std::vector<Stretch> chosen = o.all ? all : chosen_of(all, o.stretches, seed);
+  Replay replay(run.folder, run.facts, o.replay, signals);
+  std::int64_t steps = 0;
+  for (const Stretch& stretch : chosen) steps += stretch.end - stretch.begin;
+  line("run", fmt::format("{}: {}, {}, seed {}, {}", run.folder.string(), run.facts.text("program"),
+                          run.facts.text("model"), run.facts.number("seed"),
+                          counted(run.facts.number("ranks"), "rank")));
+  line("arithmetic", words_of(run.facts.value("arithmetic")));
+  line("checkpoints", fmt::format("{} in the folder, with --keep {}", run.checkpoints.hashes.size(),
+                                  words_of(run.facts.option("keep"))));
+  if (began > 0) {
+    line("note", fmt::format("the steps up to {} are those of run {}. Audit its folder too.", began,
+                             parent.substr(0, parent.find(' '))));
+  }
+  line("replay", fmt::format("{} of {} on {}: {}{}", chosen.size(), stretches_text(std::ssize(all)),
+                             counted(replay.ranks(), "rank"), counted(steps, "step"),
+                             chosen.size() == all.size() ? "" : fmt::format(", --seed {}", seed)));
+  std::vector<std::string> found = contradictions(run.log);
+  for (const auto* damage : {&run.log.damage, &run.checkpoints.damage})
+    found.insert(found.end(), damage->begin(), damage->end());
+  for (const std::string& text : found) Console().line(text);
+  Verdict verdict{.faults = std::ssize(found)};
+  for (const Stretch& stretch : chosen) verify(run, stretch, replay, verdict);
+  verdict.print();
+  return verdict.exit_code();
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  const Signals signals;
+  std::string np = "--np";
+  for (int i = 1; i < argc; ++i)
+    if (std::string_view(argv[i]) == "-np") argv[i] = np.data();
+  VerifyOptions options;
+  const ProgramText program{"verify_run", "Trains stretches of a run again and compares their bits",
+                            "verify_run [OPTIONS] RUN"};
+  return run_without_ranks(
+      "verify_run",
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
+      [&] { return run(options, signals); });
+}
