@@ -50,7 +50,7 @@ train_here train_reuters train_reuters
 train_here photo_runs train_images --data photos
 small_data "$folder/made"
 mkdir "$folder/small" && mv "$folder/made/small" "$folder/small/tested"
-train_here small train_cifar --model resnet_small --dataset hdf5 --data tested
+train_here small train_cifar --model resnet_small --dataset hdf5 --data tested --shards 2
 ln -s "$build" "$folder/small/build"
 run "$build/pack_images" "$folder/photos" "$folder/photo_runs/photos.h5"
 
