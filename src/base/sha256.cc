@@ -64,6 +64,17 @@ bool has_instructions() {
   return __builtin_cpu_supports("sha") && __builtin_cpu_supports("sse4.1");
 }
 
+using Words = std::uint32_t __attribute__((vector_size(16)));
+
+/// Four of the eight words of `low` and `high`, from word First on. GCC refuses _mm_alignr_epi8()
+/// without optimisation.
+template <int First>
+[[gnu::always_inline]] inline __m128i four_words(__m128i low, __m128i high) {
+  return reinterpret_cast<__m128i>(__builtin_shufflevector(reinterpret_cast<Words>(low),
+                                                           reinterpret_cast<Words>(high), First,
+                                                           First + 1, First + 2, First + 3));
+}
+
 /// The same for `count` blocks. An instruction does two rounds; its registers contain the state as
 /// (f, e, b, a) and (h, g, d, c), the lowest word first.
 __attribute__((target("sha,sse4.1"))) void add_blocks_by_instruction(State& state,
@@ -73,7 +84,7 @@ __attribute__((target("sha,sse4.1"))) void add_blocks_by_instruction(State& stat
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
   const __m128i badc = _mm_shuffle_epi32(_mm_loadu_si128(words(0)), 0xB1);
   const __m128i hgfe = _mm_shuffle_epi32(_mm_loadu_si128(words(4)), 0x1B);
-  __m128i feba = _mm_alignr_epi8(badc, hgfe, 8), hgdc = _mm_blend_epi16(hgfe, badc, 0xF0);
+  __m128i feba = four_words<2>(hgfe, badc), hgdc = _mm_blend_epi16(hgfe, badc, 0xF0);
   for (; count > 0; --count, block += 64) {
     const __m128i old_feba = feba, old_hgdc = hgdc;
     __m128i w[4];  // the last 16 words of the message schedule
@@ -85,7 +96,7 @@ __attribute__((target("sha,sse4.1"))) void add_blocks_by_instruction(State& stat
         now = _mm_shuffle_epi8(_mm_loadu_si128(from), big_endian);
       } else {
         const __m128i before = w[(group + 3) % 4];
-        const __m128i seven_before = _mm_alignr_epi8(before, w[(group + 2) % 4], 4);
+        const __m128i seven_before = four_words<1>(w[(group + 2) % 4], before);
         const __m128i sum =
             _mm_add_epi32(_mm_sha256msg1_epu32(now, w[(group + 1) % 4]), seven_before);
         now = _mm_sha256msg2_epu32(sum, before);
@@ -100,7 +111,7 @@ __attribute__((target("sha,sse4.1"))) void add_blocks_by_instruction(State& stat
   }
   const __m128i abef = _mm_shuffle_epi32(feba, 0x1B), dchg = _mm_shuffle_epi32(hgdc, 0xB1);
   _mm_storeu_si128(words(0), _mm_blend_epi16(abef, dchg, 0xF0));
-  _mm_storeu_si128(words(4), _mm_alignr_epi8(dchg, abef, 8));
+  _mm_storeu_si128(words(4), four_words<2>(abef, dchg));
 }
 #else
 bool has_instructions() { return false; }
