@@ -98,10 +98,12 @@ std::vector<ConstSection> read_only(const std::vector<Section>& sections) {
   return result;
 }
 
+std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:010}.h5", step); }
+
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const Layout& layout,
                                       const std::vector<ConstSection>& sections,
                                       const CheckpointMetadata& metadata) {
-  const auto file = directory / fmt::format("step-{:010}.h5", metadata.position.step);
+  const auto file = directory / checkpoint_name(metadata.position.step);
   Hdf5Writer writer(file);
   writer.attribute("step", metadata.position.step);
   writer.attribute("samples", metadata.position.samples);

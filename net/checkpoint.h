@@ -67,6 +67,9 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
                                       const std::vector<ConstSection>& sections,
                                       const CheckpointMetadata& metadata);
 
+/// The name of a checkpoint's file: "step-0000001000.h5".
+std::string checkpoint_name(std::int64_t step);
+
 /// The checkpoints in `directory`, highest step first; none if there is no such directory.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
 

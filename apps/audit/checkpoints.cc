@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/record/weights_hash.h"
 #include "net/checkpoint.h"
-#include "net/weights_hash.h"
 #include "src/base/check.h"
 #include "src/files/file.h"
 #include "src/files/hdf5.h"
@@ -13,12 +13,6 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<float> values_of(const Hdf5Reader& reader, const std::string& name) {
-  std::vector<float> values(static_cast<std::size_t>(reader.shape(name).count()));
-  reader.array(name, values);
-  return values;
-}
 
 }  // namespace
 
@@ -44,7 +38,7 @@ std::string largest_difference(const fs::path& one, const fs::path& other) {
   std::string where;
   for (const std::string& name : first.arrays()) {
     if (!name.starts_with("parameters/")) continue;
-    const std::vector<float> a = values_of(first, name), b = values_of(second, name);
+    const std::vector<float> a = first.values(name), b = second.values(name);
     require(a.size() == b.size(), "{} and {} are of different networks. Compare others.",
             one.string(), other.string());
     for (std::size_t i = 0; i < a.size(); ++i) {

@@ -17,6 +17,7 @@
 #include "apps/record/replay_steps.h"
 #include "apps/record/run_files.h"
 #include "apps/supervise/command.h"
+#include "net/checkpoint.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/files/file.h"
@@ -122,8 +123,6 @@ std::string in_quotes(const fs::path& path) {
 }
 
 }  // namespace
-
-std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:010}.h5", step); }
 
 Replay::Replay(fs::path run, const RunFacts& facts, ReplayOptions options, const Signals& signals)
     : run_(std::move(run)), facts_(facts), options_(std::move(options)), signals_(signals) {

@@ -31,8 +31,8 @@ struct Replayed {
 class Replay {
  public:
   /// Creates the scratch folder. `run`: the folder of the run, with `facts`. `facts` and `signals`
-  /// outlive this. Throws Error if the
-  /// folder cannot be created, and the usage Error if the training program is not there.
+  /// outlive this. Throws Error if the folder cannot be created, and the usage Error if the
+  /// training program is not there.
   Replay(std::filesystem::path run, const RunFacts& facts, ReplayOptions options,
          const Signals& signals);
   /// Removes the scratch folder.
@@ -40,8 +40,8 @@ class Replay {
   Replay& operator=(Replay&&) = delete;  ///< neither copied nor moved
 
   /// Trains `stretch` in a new copy. The run saves a checkpoint after each of `steps`, which end
-  /// with that of the stretch. Throws Error if a file cannot be copied, or a signal
-  /// ends this or the program.
+  /// with that of the stretch. Throws Error if a file cannot be copied, or a signal ends this or
+  /// the program.
   Replayed run(const Stretch& stretch, const std::vector<std::int64_t>& steps);
   /// The checkpoint of the last copy after `step`.
   std::filesystem::path checkpoint(std::int64_t step) const;
@@ -57,8 +57,5 @@ class Replay {
   int ranks_ = 1;
   std::filesystem::path program_, scratch_, copy_;
 };
-
-/// The name of a checkpoint's file.
-std::string checkpoint_name(std::int64_t step);
 
 }  // namespace lockstep

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "apps/record/data_facts.h"
+#include "apps/record/weights_hash.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/step/error_feedback.h"
 #include "apps/step/replica_check.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/world.h"
 #include "net/initial_weights.h"
-#include "net/weights_hash.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/files/file.h"
@@ -337,10 +337,10 @@ void Saver::require_finite(std::int64_t done) {
 }
 
 void Saver::fail_not_finite(const std::string& section, std::int64_t done) {
-  throw AgreedError(fmt::format("Model diverged: {} not finite after step {}{}",
-                                section == "parameters" ? "weights are" : section + " is", done,
-                                advice()),
-                    kExitDiverged);
+  throw AgreedError(
+      fmt::format("Model diverged: {} not finite after step {}{}",
+                  section == "parameters" ? "weights are" : section + " is", done, advice()),
+      kExitDiverged);
 }
 
 std::string Saver::advice() {

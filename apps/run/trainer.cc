@@ -5,6 +5,7 @@
 #include "apps/record/data_facts.h"
 #include "apps/record/run_files.h"
 #include "apps/record/run_place.h"
+#include "apps/record/weights_hash.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/find_lr.h"
 #include "apps/run/training_loop.h"
@@ -15,7 +16,6 @@
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
-#include "net/weights_hash.h"
 #include "src/base/machine.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
@@ -230,8 +230,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     return kExitSuccess;
   }
   const int code = run_to_the_end(
-      {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline},
-      progress, resumption.run, trace.get());
+      {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline}, progress,
+      resumption.run, trace.get());
   if (memory) memory->remove();
   return code;
 }

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "apps/record/replay_steps.h"
+#include "apps/record/weights_hash.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/training_clock.h"
 #include "apps/step/share_tuner.h"
 #include "collectives/comm/flight_recorder.h"
-#include "net/weights_hash.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 

@@ -220,8 +220,8 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   std::map<std::string, std::string> environment = mpirun_environment(shares, cores_, fills_);
   environment.merge(own);
   segments_.clear();
-  constexpr double kLongStart = 120;  // ranks that have none by then send messages instead
-  last_look_ = now() + kLongStart;
+  constexpr double kLooks = 120;  // ranks that have none by then send messages instead
+  last_look_ = now() + kLooks;
   ended_ = false;
   const int hosts = open_memory(hostfile_text(shares));
   const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);

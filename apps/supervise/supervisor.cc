@@ -21,7 +21,8 @@ constexpr double kPause =
     2;  ///< before the third start at one step: memory may be full for a while
 /// mpirun is quiet, because its boxes would follow each error of the program.
 constexpr const char* kSeeMore =
-    "Look at the lines above. OMPI_MCA_orte_execute_quiet=0 shows mpirun's own.";
+    "Look at the lines above. OMPI_MCA_orte_execute_quiet=0 shows mpirun's own (Open MPI 5: "
+    "PRTE_MCA_prte_execute_quiet=0).";
 
 std::string at_step(std::int64_t step) { return step < 0 ? "" : fmt::format(" at step {}", step); }
 

@@ -104,8 +104,9 @@ void Reporter::log(const char* kind, std::int64_t step, const Metrics& metrics, 
     fields.emplace_back(metric.name, metric.value);
     if (metric.scalar) shown.emplace_back(fmt::format("{}/{}", kind, metric.name), metric.value);
   }
-  const JsonLines::Texts hash{{kWeightsField, weights}};
-  files([&] { json_->write(kind, fields, weights.empty() ? JsonLines::Texts{} : hash); });
+  JsonLines::Texts texts;
+  if (!weights.empty()) texts.emplace_back(kWeightsField, weights);
+  files([&] { json_->write(kind, fields, texts); });
   if (!scalars) return;
   files([&] {
     events_->scalars(step, shown);

@@ -49,6 +49,8 @@ class Hdf5Reader {
   Shape shape(const std::string& name) const;
   /// Reads the whole array into `values`, whose size must fit. Throws for a wrong checksum.
   void array(const std::string& name, std::span<float> values) const;
+  /// The same; its values.
+  std::vector<float> values(const std::string& name) const;
   /// Reads every array, only to verify its checksums. Throws for an array without one.
   void verify() const;
 

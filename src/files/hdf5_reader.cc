@@ -181,6 +181,12 @@ std::vector<std::string> Hdf5Reader::arrays() const {
 
 Shape Hdf5Reader::shape(const std::string& name) const { return body_->shape(name); }
 
+std::vector<float> Hdf5Reader::values(const std::string& name) const {
+  std::vector<float> result(static_cast<std::size_t>(shape(name).count()));
+  array(name, result);
+  return result;
+}
+
 void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
   const auto lock = lock_hdf5();
   const Shape& shape = body_->shape(name);

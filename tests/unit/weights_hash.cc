@@ -1,5 +1,5 @@
 // The hash of weights: the same from memory and from a checkpoint, and another for each change.
-#include "net/weights_hash.h"
+#include "apps/record/weights_hash.h"
 
 #include <gtest/gtest.h>
 

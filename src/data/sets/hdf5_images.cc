@@ -56,8 +56,7 @@ ImageStore read_file(const std::filesystem::path& file) {
 std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& path,
                                  const std::string& name, std::int64_t high,
                                  std::string_view advice) {
-  std::vector<float> values(reader.shape(name).count());
-  reader.array(name, values);
+  std::vector<float> values = reader.values(name);
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
                 values[i] == std::floor(values[i]),

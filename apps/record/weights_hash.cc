@@ -1,4 +1,4 @@
-#include "net/weights_hash.h"
+#include "apps/record/weights_hash.h"
 
 #include <algorithm>
 #include <bit>
@@ -49,10 +49,7 @@ std::string weights_sha256(const std::filesystem::path& checkpoint) {
   bool found = false;
   for (const std::string& name : reader.arrays()) {
     if (!name.starts_with(group)) continue;
-    const Shape shape = reader.shape(name);
-    std::vector<float> values(static_cast<std::size_t>(shape.count()));
-    reader.array(name, values);
-    hash.add(name.substr(group.size()), shape, values);
+    hash.add(name.substr(group.size()), reader.shape(name), reader.values(name));
     found = true;
   }
   require(found, "{} contains no weights. Use a checkpoint.", checkpoint.string());
