@@ -1,15 +1,23 @@
 // Prints the classes of image files by a trained checkpoint.
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdio>
-#include <iostream>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <span>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/record/checkpoint_use.h"
 #include "apps/run/classifier.h"
+#include "apps/run/predictions.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/step/replica_check.h"
@@ -24,59 +32,114 @@ namespace {
 
 struct ClassifyOptions : CheckpointUse {
   std::vector<std::string> files;
-  bool json = false;
+  bool json = false, csv = false;
   int top = 5, batch = 16;
 };
 
 void declare(OptionRows& rows, ClassifyOptions& o) {
   o.CheckpointUse::declare(rows);
-  rows.list("FILES", o.files, "",
-            "Image files, folders of them, or - for names on standard input\n"
-            "Formats: JPEG, PNG, WebP, BMP, GIF, TIFF, HEIC and AVIF.")
+  rows.list(
+          "FILES", o.files, "",
+          "Image files, folders of them, or - for names on standard input\n"
+          "Formats: JPEG, PNG, WebP, BMP, GIF, TIFF, HEIC and AVIF. Names on standard input stand "
+          "one on a line, and are answered while it is open.")
       .example("new.jpg");
-  rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print");
+  rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print")
+      .idle_with("--csv");
   rows.flag("--json", o.json, "One JSON object per file instead of text");
+  rows.flag("--csv", o.csv,
+            "CSV with the probabilities of all classes instead of text\n"
+            "The columns are those of evaluate --predictions without the true class.")
+      .excludes("--json", "form of the answers");
   rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images per batch").example("64");
 }
 
 void complain(const std::string& text) { print_error(fmt::format("classify: {}\n", text)); }
 
-/// The files that the user names, in that order. Folders are replaced by their image files.
-std::vector<std::string> named_files(const std::vector<std::string>& names) {
-  std::vector<std::string> files;
+/// The lines of standard input as they arrive.
+class InputLines {
+ public:
+  /// Reads what has arrived, with `wait` until next() has an answer. Whether it has one.
+  bool ready(bool wait = false) {
+    std::array<char, 4096> some;
+    while (!ended_ && text_.find('\n') == text_.npos) {
+      pollfd input{STDIN_FILENO, POLLIN, 0};
+      if (!wait && ::poll(&input, 1, 0) == 0) return false;
+      const ssize_t count = ::read(STDIN_FILENO, some.data(), some.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail("cannot read standard input: {}. Pass names.", std::strerror(errno));
+      require(text_.size() < kLongest, "a line of standard input is no name. Pass one on a line.");
+      text_.append(some.data(), count);
+      ended_ = count == 0;
+      if (ended_ && !text_.empty()) text_ += '\n';  // the last line may lack it
+    }
+    return true;
+  }
+  /// Waits for a line. Nothing: the input has ended.
+  std::optional<std::string> next() {
+    ready(/*wait=*/true);
+    const std::size_t end = text_.find('\n');
+    if (end == text_.npos) return {};
+    std::string line = text_.substr(0, end);
+    text_.erase(0, end + 1);
+    if (line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (line.ends_with('\r')) line.pop_back();
+    return line;
+  }
+
+ private:
+  static constexpr std::size_t kLongest = 1 << 16;
+
+  std::string text_;  ///< that was read and not returned
+  bool ended_ = false;
+};
+
+/// Calls `each` with the files that the user names, in that order. Folders are replaced by their
+/// image files. Calls `pause` before it waits for standard input. False: a folder has no image or
+/// cannot be read.
+bool for_each_file(const std::vector<std::string>& names,
+                   const std::function<void(const std::string&)>& each,
+                   const std::function<void()>& pause) {
+  bool all = true;
   const auto add = [&](const std::string& name) {
     std::error_code unreadable;
-    if (!std::filesystem::is_directory(name, unreadable)) return files.push_back(name);
-    for (const FoundFile& file : files_of_class(name))
-      if (has_image_name(file.name)) files.push_back(std::filesystem::path(name) / file.name);
+    if (!std::filesystem::is_directory(name, unreadable)) return each(name);
+    std::vector<FoundFile> found;
+    try {
+      found = files_of_class(name);
+      std::erase_if(found, [](const FoundFile& file) { return !has_image_name(file.name); });
+      require(!found.empty(), "{} contains no image files. Pass another folder.", one_line(name));
+    } catch (const Error& error) {
+      complain(error.what());
+      all = false;
+    }
+    for (const FoundFile& file : found) each(std::filesystem::path(name) / file.name);
   };
   for (const std::string& name : names) {
     if (name != "-") {
       add(name);
       continue;
     }
-    for (std::string line; std::getline(std::cin, line);) {
-      if (line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-      if (line.ends_with('\r')) line.pop_back();
-      if (!line.empty()) add(line);
+    InputLines lines;
+    for (;;) {
+      if (!lines.ready()) pause();
+      const std::optional<std::string> line = lines.next();
+      if (!line) break;
+      if (!line->empty()) add(*line);
     }
   }
-  return files;
-}
-
-std::unique_ptr<Dataset> images_of(const std::vector<std::string>& files,
-                                   const EvaluatedCheckpoint& checkpoint) {
-  const SampleFormat format = sample_format(checkpoint);
-  require(format.kind != SampleFormat::Kind::words,
-          "{} was trained on words, and classify needs images. Use evaluate.", checkpoint.file);
-  const int classes = static_cast<int>(checkpoint.images.class_names.size());
-  const std::vector<std::int32_t> labels(files.size());
-  return images_for_use({{}, files, labels, classes}, format);
+  return all;
 }
 
 /// One line for a file: the most probable classes.
 std::string line_of(const std::string& file, const std::vector<std::string>& classes,
                     const double* probabilities, const ClassifyOptions& o) {
+  if (o.csv) {
+    const std::span row(probabilities, classes.size());
+    const auto best = std::ranges::max_element(row) - row.begin();
+    return fmt::format("{},{}{}", csv_field(file), csv_field(classes[best]),
+                       csv_probabilities(row));
+  }
   std::vector<std::size_t> order(classes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -95,52 +158,79 @@ std::string line_of(const std::string& file, const std::vector<std::string>& cla
   return fmt::format("{}: {}", one_line(file), fmt::join(parts, ", "));
 }
 
-/// Prints one line for each file. False: at least one was no image.
-bool classify(const std::vector<std::string>& files, const Dataset& images,
-              const std::vector<std::string>& classes, Classifier& classifier,
-              const ClassifyOptions& o) {
-  bool all = true;
-  Console console;
-  std::vector<std::string> batch;
-  const auto finish = [&] {
-    const std::vector<double> probabilities = classifier.classify(std::ssize(batch));
-    for (std::size_t i = 0; i < batch.size(); ++i)
-      console.line(line_of(batch[i], classes, &probabilities[i * classes.size()], o));
-    batch.clear();
-  };
-  for (std::size_t i = 0; i < files.size(); ++i) {
+/// Prints one line for each file, of a batch at a time.
+class AnswerLines {
+ public:
+  AnswerLines(Classifier& classifier, const SampleFormat& format,
+              const std::vector<std::string>& classes, const ClassifyOptions& o)
+      : classifier_(classifier), format_(format), classes_(classes), options_(o) {
+    if (o.csv) console_.data("file,predicted" + csv_class_heads(classes));
+  }
+
+  /// Reads a file, and names one that is no image.
+  void add(const std::string& file) {
     try {
-      images.read(static_cast<std::int64_t>(i), nullptr, classifier.sample(std::ssize(batch)),
-                  classifier.model().input_type());
-      batch.push_back(files[i]);
+      const auto image =
+          images_for_use({{}, {file}, {0}, static_cast<int>(classes_.size())}, format_);
+      image->read(0, nullptr, classifier_.sample(std::ssize(batch_)),
+                  classifier_.model().input_type());
+      batch_.push_back(file);
     } catch (const Error& error) {
       complain(error.what());
-      all = false;
+      all_ = false;
     }
-    if (std::ssize(batch) == o.batch) finish();
+    if (std::ssize(batch_) == options_.batch) finish();
   }
-  if (!batch.empty()) finish();
-  return all;
-}
+  /// Prints the answers for all files so far.
+  void finish() {
+    if (batch_.empty()) return;
+    const std::vector<double> probabilities = classifier_.classify(std::ssize(batch_));
+    for (std::size_t i = 0; i < batch_.size(); ++i)
+      console_.data(line_of(batch_[i], classes_, &probabilities[i * classes_.size()], options_));
+    batch_.clear();
+  }
+  /// False: at least one file was no image.
+  bool all() const { return all_; }
+
+ private:
+  Classifier& classifier_;
+  const SampleFormat& format_;
+  const std::vector<std::string>& classes_;
+  const ClassifyOptions& options_;
+  Console console_;
+  std::vector<std::string> batch_;
+  bool all_ = true;
+};
 
 int run(World& world, const ClassifyOptions& o) {
   const Comm comm = world.comm();
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device = make_device(comm, o.device, {}, placement);
-  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(o.checkpoint, complain);
-  const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
-  const std::vector<std::string> files = named_files(o.files);
-  if (files.empty())
-    fail_usage("FILES contains no image files. Pass image files or folders of them.");
-  const std::unique_ptr<Dataset> images = images_of(files, subject);
+  const ChosenCheckpoint chosen = open_checkpoint(o, complain);
+  const EvaluatedCheckpoint subject = describe(comm, chosen.checkpoint.get(), o.weights);
+  const std::vector<std::string>& classes = subject.images.class_names;
+  const SampleFormat format = sample_format(subject);
+  require(format.kind != SampleFormat::Kind::words,
+          "{} was trained on words, and classify needs images. Use evaluate.", subject.file);
   const Type type = o.type(subject);
   require_precision(*device, type);
-  Classifier classifier(*device, subject.entry(), images->sample_shape(), images->classes(),
-                        o.batch, type);
-  classifier.load(load_on_devices(comm, checkpoint.get(), classifier.model().layout(),
+  const auto shape = images_for_use({}, format)->sample_shape();
+  Classifier classifier(*device, subject.entry(), shape, static_cast<int>(classes.size()), o.batch,
+                        type);
+  classifier.load(load_on_devices(comm, chosen.checkpoint.get(), classifier.model().layout(),
                                   subject.section(), *device));
-  return classify(files, *images, subject.images.class_names, classifier, o) ? kExitSuccess
-                                                                             : kExitFailure;
+  if (!o.json && !o.csv) chosen.print();
+  AnswerLines answers(classifier, format, classes, o);
+  bool any = false;
+  const auto add = [&](const std::string& file) {
+    any = true;
+    answers.add(file);
+  };
+  const bool found = for_each_file(o.files, add, [&] { answers.finish(); });
+  answers.finish();
+  if (found && !any)
+    fail_usage("FILES contains no image files. Pass image files or folders of them.");
+  return found && answers.all() ? kExitSuccess : kExitFailure;
 }
 
 }  // namespace
@@ -150,7 +240,7 @@ int main(int argc, char** argv) {
   using namespace lockstep;
   ClassifyOptions options;
   const ProgramText program{"classify", "Prints the classes of image files by a trained checkpoint",
-                            "classify [OPTIONS] CHECKPOINT FILES..."};
+                            "classify [OPTIONS] RUN FILES..."};
   return run_or_print_help(
       argc, argv, "classify",
       reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),

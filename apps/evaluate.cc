@@ -6,12 +6,15 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <system_error>
 #include <thread>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/record/checkpoint_use.h"
 #include "apps/run/evaluation.h"
+#include "apps/run/predictions.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/tell/metrics.h"
@@ -23,6 +26,7 @@
 #include "src/base/text.h"
 #include "src/data/data_options.h"
 #include "src/data/dataset.h"
+#include "src/device/cpu/arithmetic.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
 #include "src/files/file.h"
@@ -33,7 +37,8 @@ namespace lockstep {
 namespace {
 
 struct EvaluateOptions : CheckpointUse {
-  std::string data, convolution = "auto", isa = "auto", logits;
+  std::string data, convolution = "auto", isa = "auto", arithmetic = "portable";
+  std::string logits, predictions;
   ImageOptions images;  ///< only how their files are checked
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
@@ -41,10 +46,10 @@ struct EvaluateOptions : CheckpointUse {
 
 void declare(OptionRows& rows, EvaluateOptions& o) {
   o.CheckpointUse::declare(rows);
-  rows.text("--data", o.data, "DIR", "Folder of the test set, for checkpoints trained on files")
-      .example("photos");
+  rows.text("--data", o.data, "DIR", "Folder of the test set [that of the run]").example("photos");
   declare_image_files(rows, o.images);
-  rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end");
+  rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end")
+      .excludes("--which", "checkpoint");
   rows.number("--interval", o.interval, Bounds::above_zero(kLongestTime),
               "Seconds between two looks into the folder, with --follow")
       .example("10 --follow");
@@ -57,8 +62,16 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
             "HDF5 file for the first 100 test samples, labels and logits [none]")
       .excludes("--test-views")
       .example("logits.h5");
+  rows.text(
+          "--predictions", o.predictions, "FILE",
+          "CSV file for the predicted class of each sample and all probabilities [none]\n"
+          "A row has the image file, or the number of the sample if it is no file, the true class, "
+          "the predicted class, and the probability of each class.")
+      .example("predictions.csv");
   rows.entry("--conv", o.convolution, "Convolution kernels of CPU cores (see train_cifar --list)",
              convolutions());
+  rows.entry("--arithmetic", o.arithmetic,
+             "Arithmetic of CPU cores in fp32 (see train_cifar --list)", arithmetics());
   rows.entry("--isa", o.isa, "Widest instruction set of CPU cores (see train_cifar --list)",
              instruction_sets());
 }
@@ -69,12 +82,16 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
   declare(rows, o);
   const ProgramText program{
       "evaluate", "Evaluates checkpoints on the test set of the data that they were trained on",
-      "evaluate [OPTIONS] CHECKPOINT"};
+      "evaluate [OPTIONS] RUN"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
-  if (o.follow && checkpoint_folder(o.checkpoint).empty()) {
-    fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.",
-               o.checkpoint);
-  }
+  std::error_code unknown;
+  const auto place = [&](const std::string& file) {
+    return std::filesystem::weakly_canonical(file, unknown);
+  };
+  if (!o.logits.empty() && !o.predictions.empty() && place(o.logits) == place(o.predictions))
+    fail_usage("--logits and --predictions name one file, {}. Use two names.", o.logits);
+  if (o.follow && checkpoint_folder(o.run).empty())
+    fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.", o.run);
   return true;
 }
 
@@ -122,12 +139,18 @@ std::string class_table(const EvaluationResult& result, const std::vector<std::s
 
 void note(const std::string& text) { print_error(fmt::format("evaluate: note: {}\n", text)); }
 
+/// Throws Error unless the file of `option` can be written and is not the checkpoint.
+void require_output(const char* option, const std::string& file, const Checkpoint& checkpoint) {
+  if (file.empty()) return;
+  std::error_code none;
+  require(!std::filesystem::equivalent(file, checkpoint.file(), none),
+          "{} {} is the checkpoint. Use another name.", option, file);
+  require_replaceable(file);
+}
+
 /// For other programs that load the checkpoint and compare their logits (scripts/load_*.py).
 void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
                    const Answers& answers) {
-  std::error_code none;
-  require(!std::filesystem::equivalent(file, subject.file, none),
-          "--logits {} is the checkpoint. Use another name.", file);
   const auto count = std::ssize(answers.labels);
   Hdf5Writer writer(file);
   writer.array("samples", answers.sample_shape.with_batch(count), answers.samples);
@@ -136,6 +159,17 @@ void write_answers(const std::string& file, const EvaluatedCheckpoint& subject,
   writer.attribute("model", subject.model);
   writer.attribute("checkpoint", subject.file);
   writer.commit();
+}
+
+void print_result(const EvaluatedCheckpoint& subject, const EvaluationResult& result,
+                  const std::vector<std::string>& classes, const EvaluateOptions& o) {
+  std::string text =
+      fmt::format("step {} ({}, {}): {}", subject.step, subject.file, subject.weights_text(),
+                  fmt::join(texts_of(metrics_of(result.score, 0, result.classes())), ", "));
+  if (!o.no_confusion) {
+    text += fmt::format("\n{}\n{}", confusion_table(result, classes), class_table(result, classes));
+  }
+  Console().line(text);
 }
 
 /// Collective. Evaluates one checkpoint, which rank 0 has open. False: a rank was asked to stop.
@@ -149,12 +183,15 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   OpenedData data;
   std::vector<std::string> notes;
   std::unique_ptr<Evaluation> evaluation;
+  std::optional<PredictionFile> predictions;
+  std::string folder;
   Type type = Type::f32;
   ModelEntry entry;
   agree(comm, [&] {
     HostRanks host = host_ranks(comm);
     host.progress = [&recorder] { recorder.progress(); };
-    data = open_test_set(subject, o.data, host, notes);
+    folder = o.data.empty() ? data_of_run(subject) : o.data;
+    data = open_test_set(subject, folder, host, notes);
     entry = subject.entry();
     type = o.type(subject);
     require_precision(device, type);
@@ -167,6 +204,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, entry, *data.test, type, o.test_views);
     evaluation->after_each([&recorder] { recorder.progress(); });
+    if (o.predictions.empty()) return;
+    predictions.emplace(checkpoint ? o.predictions : "", *data.test, data.class_names);
+    evaluation->write_predictions(*predictions);
   });
   notes.insert(notes.end(), choice.begin(), choice.end());
   if (checkpoint) std::for_each(notes.begin(), notes.end(), note);
@@ -177,21 +217,17 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     return !signals.stop_requested();
   });
   for (const std::string& fact : newly_skipped(comm, *data.test)) note(fact + ". It is left out.");
-  if (!o.logits.empty() && evaluated) {
+  if (evaluated) {
     agree(comm, [&] {
-      if (comm.rank() == 0) write_answers(o.logits, subject, evaluation->first_batch());
+      if (comm.rank() != 0) return;
+      if (predictions) predictions->commit();
+      if (!o.logits.empty()) write_answers(o.logits, subject, evaluation->first_batch());
     });
   }
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
-  const EvaluationResult& result = *evaluated;
-  std::string text =
-      fmt::format("step {} ({}, {}): {}", subject.step, subject.file, subject.weights_text(),
-                  fmt::join(texts_of(metrics_of(result.score, 0, result.classes())), ", "));
-  if (!o.no_confusion) {
-    text += fmt::format("\n{}\n{}", confusion_table(result, data.class_names),
-                        class_table(result, data.class_names));
-  }
-  Console().line(text);
+  if (o.data.empty() && !folder.empty())
+    Console().line(fmt::format("{:<12} {}, as in training", "data", folder));
+  print_result(subject, *evaluated, data.class_names, o);
   return true;
 }
 
@@ -199,27 +235,29 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
   RankRecorder& recorder = world.flight_recorder().mine();
   Placement placement = place(comm, o.threads);
-  const std::unique_ptr<Device> device =
-      make_device(comm, o.device, {.convolution = o.convolution, .isa = o.isa}, placement);
+  const std::unique_ptr<Device> device = make_device(
+      comm, o.device, {.convolution = o.convolution, .isa = o.isa, .arithmetic = o.arithmetic},
+      placement);
   if (comm.rank() == 0) {
     std::for_each(placement.notes.begin(), placement.notes.end(), note);
   }
   const auto warn = [](const std::string& warning) {
     print_error(fmt::format("evaluate: {}\n", warning));
   };
-  agree(comm, [&] {
-    if (comm.rank() == 0 && !o.logits.empty()) require_replaceable(o.logits);
-  });
-  CheckpointFolder folder(checkpoint_folder(o.checkpoint), warn);
+  CheckpointFolder folder(checkpoint_folder(o.run), warn);
   for (;;) {
-    std::unique_ptr<Checkpoint> checkpoint;  // rank 0's
+    ChosenCheckpoint chosen;  // rank 0's
     recorder.phase("looking for checkpoints", kSlowFiles);
     agree(comm, [&] {
       if (comm.rank() != 0) return;
-      checkpoint = o.follow ? folder.next() : open_checkpoint(o.checkpoint, warn);
+      chosen = o.follow ? ChosenCheckpoint{folder.next()} : open_checkpoint(o, warn);
+      if (!chosen.checkpoint) return;
+      require_output("--logits", o.logits, *chosen.checkpoint);
+      require_output("--predictions", o.predictions, *chosen.checkpoint);
+      chosen.print();
     });
-    const bool whole = comm.max(checkpoint != nullptr) == 0 ||
-                       evaluate(world, *device, o, checkpoint.get(), signals);
+    const bool whole = comm.max(chosen.checkpoint != nullptr) == 0 ||
+                       evaluate(world, *device, o, chosen.checkpoint.get(), signals);
     if (!o.follow && !whole) throw AgreedError("stopped on request before the evaluation was done");
     if (!o.follow) return kExitSuccess;
     for (double slept = 0; slept < o.interval; slept += 0.1) {

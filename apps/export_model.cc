@@ -104,13 +104,14 @@ TrainedNetwork network_of(const Checkpoint& checkpoint, const EvaluatedCheckpoin
 int run(World& world, const ExportOptions& o) {
   const Comm comm = world.comm();
   check_output(o);
-  const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(
-      o.checkpoint,
-      [](const std::string& warning) { print_error(fmt::format("export_model: {}\n", warning)); });
-  const EvaluatedCheckpoint subject = describe(comm, checkpoint.get(), o.weights);
-  const TrainedNetwork network = network_of(*checkpoint, subject);
+  const ChosenCheckpoint chosen = open_checkpoint(o, [](const std::string& warning) {
+    print_error(fmt::format("export_model: {}\n", warning));
+  });
+  const EvaluatedCheckpoint subject = describe(comm, chosen.checkpoint.get(), o.weights);
+  const TrainedNetwork network = network_of(*chosen.checkpoint, subject);
   const std::string bytes = is_onnx(o) ? onnx_file(network, o.onnx) : safetensors_file(network);
   create_file(o.file, bytes);
+  chosen.print();
   Console().line(fmt::format("{}: {}, {} weights of step {}, {:.1f} MiB", o.file, subject.model,
                              subject.weights, subject.step,
                              static_cast<double>(bytes.size()) / (1 << 20)));
@@ -125,7 +126,7 @@ int main(int argc, char** argv) {
   ExportOptions options;
   const ProgramText program{"export_model",
                             "Writes the network of a checkpoint as ONNX or safetensors",
-                            "export_model [OPTIONS] CHECKPOINT OUT"};
+                            "export_model [OPTIONS] RUN OUT"};
   return run_or_print_help(
       argc, argv, "export_model",
       reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),

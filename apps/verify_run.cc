@@ -36,7 +36,9 @@ struct VerifyOptions {
 
 void declare(OptionRows& rows, VerifyOptions& o) {
   rows.group("Options");
-  rows.text("RUN", o.run, "", "Folder of a run, or its name in runs/\nIt is never changed.")
+  rows.text("RUN", o.run, "",
+            "Name of a run in runs/, or its folder\nA checkpoint stands for its run, which "
+            "is never changed.")
       .example("first");
   rows.number("--stretches", o.stretches, Bounds::at_least(1, 1 << 20),
               "Number of stretches between checkpoints that are trained again")
@@ -110,7 +112,9 @@ void print_notes(const Audited& run, const Stretch& stretch, const RunFacts& now
   RunFacts before = run.facts;
   if (run.has(stretch.end))
     before = RunFacts::of(run.file(stretch.end), read_metadata(run.file(stretch.end)));
-  for (const char* name : {"arithmetic", "libraries", "version"}) {
+  std::vector<const char*> names = {"arithmetic", "libraries", "version"};
+  if (!before.portable() || !now.portable()) names.push_back("compiler");
+  for (const char* name : names) {
     const RunFacts::Json is = now.value(name), was = before.value(name);
     if (is == was || is.is_null() || was.is_null()) continue;
     line("note", fmt::format("{} is {} here, and was {}: weights may differ", name, words_of(is),
@@ -224,6 +228,9 @@ int main(int argc, char** argv) {
                             "verify_run [OPTIONS] RUN"};
   return run_without_ranks(
       "verify_run",
-      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
-      [&] { return run(options, signals); });
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }), [&] {
+        int code = kExitSuccess;
+        with_exit_code(kExitData, [&] { code = run(options, signals); });  // 1 is a verdict
+        return code;
+      });
 }

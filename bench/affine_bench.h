@@ -58,6 +58,13 @@ class RecordingDevice : public WrappedDevice {
   std::vector<DenseSpec> dense_layers;
 };
 
+/// A product of 1024 x 2048 x 2048, which is near the most that the device can do.
+inline DenseSpec large_product(Type type) {
+  return {.input = {.x = {1024, 2048}, .type = type, .training = false, .input_gradient = false},
+          .features = 2048};
+}
+inline constexpr double kLargeProductFlops = 2.0 * 1024 * 2048 * 2048;
+
 /// One plan with its buffers, filled with noise.
 class AffineBench {
  public:

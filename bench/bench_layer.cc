@@ -39,16 +39,18 @@ class LayerBench {
       : device_(make_cpu_device(1)), stream_(device_->stream()) {
     constexpr std::int64_t kBatch = 64;
     Shape shape = entry.sample.with_batch(kBatch);
+    bool learns = false;  // no training needs the gradient of the model's input
     for (auto& [layer_name, layer] : entry.build(entry.sample, 10)) {
-      Setup setup(*device_, type, true, true, layer_name);
+      Setup setup(*device_, type, true, learns, layer_name);
       const Shape in = shape;
       shape = layer->setup(setup, in);
+      learns |= !setup.parameters.empty();
       if (layer_name != name) continue;
       layer_ = std::move(layer);
       x_ = noise_.tensor(in, type);
       y_ = noise_.tensor(shape, type);
       dy_ = noise_.tensor(shape, type);
-      dx_ = noise_.tensor(in, type, 0);
+      if (setup.input_gradient) dx_ = noise_.tensor(in, type, 0);
       call_.stream = stream_.get();
       for (const Parameter& parameter : setup.parameters) {
         weights_.push_back(noise_.tensor(parameter.shape, Type::f32, 0.1f));
@@ -65,7 +67,9 @@ class LayerBench {
   }
 
   void forward() { layer_->forward(call_, x_, y_); }
-  void backward() { layer_->backward(call_, x_, y_, dy_, dx_); }
+  void backward() {
+    if (dx_ || !weights_.empty()) layer_->backward(call_, x_, y_, dy_, dx_);
+  }
   double flops() const { return 2 * layer_->multiply_adds(); }
   double bytes() const { return static_cast<double>(x_.bytes() + y_.bytes()); }
 

@@ -2,7 +2,8 @@
 //
 // The step is the trainer's own (apps/step/training_step.h) with its loader, on generated data or
 // on --data. The same process also measures the floor: only the convolutions and dense layers of
-// the network, and the rate of a large matrix product. It supports all options of train_cifar, and
+// the network, and the rate of a large matrix product. --profile prints each layer. It supports all
+// options of train_cifar, and
 // --model and --dataset of the other programs too.
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "apps/run/run_setup.h"
 #include "apps/run/training_program.h"
 #include "bench/affine_bench.h"
+#include "bench/step_profile.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/clock.h"
@@ -22,7 +24,7 @@ namespace {
 
 struct BenchOptions {
   int warmup = 5;
-  bool json = false, no_bare = false;
+  bool json = false, no_bare = false, profile = false;
   Options training;
 };
 
@@ -33,6 +35,12 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
         .common();
     rows.flag("--json", o.json, "One line of JSON instead of a table").common();
     rows.flag("--no-bare", o.no_bare, "No measurement of the floor").common();
+    rows.flag(
+            "--profile", o.profile,
+            "Processor time of each layer and part of a step, beside the limits of the machine\n"
+            "The computing thread is measured, so --threads 1 and CPU cores are meant. Operations "
+            "are those of direct sums, so Winograd may exceed the limit.")
+        .common();
   };
   const auto training = parse_options(
       argc, argv,
@@ -96,12 +104,8 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
   };
   time_passes(recorder.convolutions);
   time_passes(recorder.dense_layers);
-  AffineBench gemm(
-      device,
-      DenseSpec{
-          .input = {.x = {1024, 2048}, .type = type, .training = false, .input_gradient = false},
-          .features = 2048});
-  times.gemm_flops = 2.0 * 1024 * 2048 * 2048 / median_seconds(3, setup.recorder, [&] {
+  AffineBench gemm(device, large_product(type));
+  times.gemm_flops = kLargeProductFlops / median_seconds(3, setup.recorder, [&] {
                        gemm.forward();
                        gemm.synchronize();
                      });
@@ -114,16 +118,19 @@ struct StepSeconds {
   StepTimes parts;  ///< sums
 };
 
-StepSeconds time_steps(const RunSetup& setup, TrainingStep& step, Loader& loader, int warmup) {
+StepSeconds time_steps(const RunSetup& setup, TrainingStep& step, Loader& loader, int warmup,
+                       StepProfile* profile) {
   StepSeconds result;
   StepTimes start;
   const auto rate = static_cast<float>(setup.options.schedule.rate.base);
   for (std::int64_t n = 0; n < warmup + setup.plan.steps; ++n) {
     if (n == warmup) start = step.times();
+    if (n == warmup && profile != nullptr) profile->start();
     const double begin = now_seconds();
     step.run(loader, n, rate, {});
     if (n >= warmup) result.all.push_back(now_seconds() - begin);
   }
+  if (profile != nullptr) profile->stop(static_cast<int>(setup.plan.steps));
   result.parts = step.times() - start;
   return result;
 }
@@ -176,14 +183,25 @@ int run(World& world, const BenchOptions& o) {
   const bool bare = !o.no_bare;
   const FloorTimes before = floor_times(setup, bare);
   setup.comm.barrier();
-  const StepSeconds seconds = time_steps(setup, step, *loader, o.warmup);
+  StepProfile profile(step);
+  const StepSeconds seconds =
+      time_steps(setup, step, *loader, o.warmup, o.profile ? &profile : nullptr);
   const FloorTimes after = floor_times(setup, bare);
+  const MachineLimits limits =
+      o.profile ? machine_limits(*setup.device, options.model.precision) : MachineLimits();
   if (setup.comm.rank() != 0) return kExitSuccess;
 
   const FloorTimes mean{.affine_seconds = (before.affine_seconds + after.affine_seconds) / 2,
                         .gemm_flops = (before.gemm_flops + after.gemm_flops) / 2};
-  const auto j = to_json(setup, step, seconds, bare ? &mean : nullptr);
+  auto j = to_json(setup, step, seconds, bare ? &mean : nullptr);
+  const auto rows =
+      o.profile ? profile.rows(seconds.parts, setup.plan.own_shards) : nlohmann::ordered_json();
   if (o.json) {
+    if (o.profile) {
+      j["limit_flops"] = limits.flops;
+      j["limit_bytes"] = limits.bytes;
+      j["profile"] = rows;
+    }
     fmt::print("{}\n", j.dump());
     return kExitSuccess;
   }
@@ -192,6 +210,10 @@ int run(World& world, const BenchOptions& o) {
                value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
                : value.is_string()     ? value.get<std::string>()
                                        : value.dump());
+  }
+  if (o.profile) {
+    fmt::print("\n");
+    StepProfile::print(rows, limits);
   }
   return kExitSuccess;
 }

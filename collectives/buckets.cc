@@ -8,6 +8,7 @@
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/floating_point.h"
 #include "src/base/round_up.h"
 #include "src/base/timeline.h"
 
@@ -36,13 +37,20 @@ class CallbackTime {
 
 }  // namespace
 
-std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes) {
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes,
+                               const std::vector<Range>& whole) {
+  const auto is_whole = [&](const Range& part) { return std::ranges::count(whole, part) > 0; };
   const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(float));
   const std::int64_t longest = std::max(most, kLeastSplit);
   std::vector<Range> buckets;
   for (const Range& part : parts) {
+    if (is_whole(part)) {
+      buckets.push_back(part);
+      continue;
+    }
     const bool last = &part == &parts.back();
-    if (!buckets.empty() && !last && part.end() - buckets.back().begin <= most) {
+    if (!buckets.empty() && !last && !is_whole(buckets.back()) &&
+        part.end() - buckets.back().begin <= most) {
       buckets.back().count = part.end() - buckets.back().begin;
       continue;
     }
@@ -230,6 +238,7 @@ double GradientBuckets::callback_seconds() const {
 
 /// Body of the communication thread.
 void GradientBuckets::run(std::stop_token stop) {
+  use_default_floating_point();
   try {
     for (;;) {
       const std::uint32_t calls = calls_;  // read before the state that a call changes

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/plural.h"
 
 namespace lockstep {
 namespace {
@@ -135,8 +136,8 @@ std::string Shares::text() const {
 
 Shares choose_shares(int shards, int ranks, std::span<const double> speeds) {
   if (ranks > shards) {
-    fail_usage("{} ranks need at least {} shards, not {}. Start at most {} ranks.", ranks, ranks,
-               shards, shards);
+    fail_usage("{} ranks need at least {} shards, not {}. Start at most {}.", ranks, ranks, shards,
+               counted(shards, "rank"));
   }
   const std::vector<double> same(ranks, 1.0);
   if (speeds.empty()) speeds = same;

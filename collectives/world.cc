@@ -12,6 +12,7 @@
 #include "collectives/node/node_memory.h"
 #include "collectives/watch/start_watch.h"
 #include "collectives/watch/watchdog.h"
+#include "src/base/floating_point.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
 #include "src/device/host.h"
@@ -34,6 +35,8 @@ int World::begin_mpi(int* argc, char*** argv) {
   owns_mpi_ = !initialized;
   if (owns_mpi_) {
     check_launch(0);
+    for (const auto& [name, value] : layers_of_one_host(::getenv))
+      ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
     const VerboseStart verbose;
     check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
   } else {
@@ -50,6 +53,7 @@ World::World(int* argc, char*** argv, const std::string& program, Start start)
     : program_(program), start_(start) {
   std::optional<StartWatch> start_watch(std::in_place, program);
   threads_allowed_ = begin_mpi(argc, argv) >= MPI_THREAD_MULTIPLE;
+  use_default_floating_point();  // MPI loads libraries
   const Comm all = comm(), node = all.node();
   try {
     agree(all, [&] {

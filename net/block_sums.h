@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "src/device/each.h"
+#include "src/device/team_sums.h"
 
 namespace lockstep {
 
@@ -18,9 +19,11 @@ constexpr std::int64_t blocks_of(std::int64_t count, std::int64_t lanes) {
                    : std::clamp<std::int64_t>(count / 4096, 1, 64);
 }
 
-/// The number of blocks in which `rows` of `columns` are summed, each column by itself: enough for
-/// all lanes, of at least 16 rows.
+/// The number of blocks in which `rows` of `columns` are summed, each column by itself. On cores
+/// the blocks' sums must cost less than the rows, so a block has at least 16 rows. On a GPU blocks
+/// must be enough for all lanes.
 constexpr std::int64_t row_blocks(std::int64_t rows, std::int64_t columns, std::int64_t lanes) {
+  if (lanes <= 1) return std::clamp<std::int64_t>(rows / 16, 1, 64);
   const std::int64_t least = std::min<std::int64_t>(rows, 64);
   return std::clamp(lanes / columns, least, std::max(rows / 16, least));
 }
@@ -39,7 +42,9 @@ HOST_DEVICE double sum_of_blocks(const float* partial, std::int64_t blocks, std:
   return team.sum(sum);
 }
 
-/// parts[block * kSums + n]: sum n over a block's elements. element(i, sums) adds one element.
+/// parts[block * kSums + n]: sum n over a block's elements. element(i, terms) writes the kSums
+/// terms of element i. Element::loaded(), if it exists, returns an element that reads the step's
+/// rates through no pointer.
 template <class Element>
 struct BlockSums {
   Element element;
@@ -55,14 +60,14 @@ struct BlockSums {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t block, Team team) const {
     double sums[Element::kSums] = {};
-    for (std::int64_t i = count * block / blocks + team.lane; i < count * (block + 1) / blocks;
-         i += team.lanes) {
-      element(i, sums);
+    const std::int64_t begin = count * block / blocks, end = count * (block + 1) / blocks;
+    if constexpr (requires { element.loaded(); }) {
+      add_up(team, begin, end, element.loaded(), sums);
+    } else {
+      add_up(team, begin, end, element, sums);
     }
-    for (int n = 0; n < Element::kSums; ++n) {
-      const double sum = team.sum(sums[n]);
-      if (team.lane == 0) parts[block * Element::kSums + n] = sum;
-    }
+    if (team.lane != 0) return;
+    for (int n = 0; n < Element::kSums; ++n) parts[block * Element::kSums + n] = sums[n];
   }
 };
 

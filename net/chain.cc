@@ -56,13 +56,19 @@ LayerCall Part::own(const LayerCall& call) const {
 
 void Part::forward(const LayerCall& call, View x, View y) {
   LayerCall mine = own(call);
+  LayerTimer* const timer = holds_others_ ? nullptr : call.timer;
+  if (timer != nullptr) timer->begin();
   layer_->forward(mine, x, y);
+  if (timer != nullptr) timer->end(mine.layer, /*backward=*/false);
 }
 
 void Part::backward(const LayerCall& call, View x, View y, View dy, View dx) {
   if (dx || learns_) {
     LayerCall mine = own(call);
+    LayerTimer* const timer = holds_others_ ? nullptr : call.timer;
+    if (timer != nullptr) timer->begin();
     layer_->backward(mine, x, y, dy, dx);
+    if (timer != nullptr) timer->end(mine.layer, /*backward=*/true);
     if (holds_others_) return;  // they have reported
   }
   if (call.listener == nullptr) return;

@@ -17,10 +17,9 @@ struct SquareParts {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t part, Team team) const {
     const Range range = ranges[part];
-    double sum = 0;
-    for (std::int64_t i = range.begin + team.lane; i < range.begin + range.count; i += team.lanes)
-      sum += static_cast<double>(g[i]) * g[i];
-    sum = team.sum(sum);
+    const float* const own = g + range.begin;
+    const double sum = sum_of(
+        team, range.count, [=](std::int64_t i) { return static_cast<double>(own[i]) * own[i]; });
     if (team.lane == 0) sums[part] = sum;
   }
 };

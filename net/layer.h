@@ -119,6 +119,20 @@ class GradientListener {
   /// The work that writes all gradients of layer number `layer` (Parameter::layer) is enqueued.
   /// Called once for each layer with parameters, last to first.
   virtual void written(int layer) = 0;
+  /// The gradient of the weights of layer number `layer`, which is dense or a convolution, follows
+  /// from its input `x` and the gradient `dy` of its output. The work that writes both is in
+  /// `stream`; later work may overwrite dy. Called before written(layer).
+  virtual void factors(int /*layer*/, View /*x*/, View /*dy*/, Stream& /*stream*/) {}
+};
+
+/// Learns when layers compute, for benchmarks. Called by the computing thread. On an asynchronous
+/// device it is the work that is enqueued. Layers that hold others are left out.
+class LayerTimer {
+ public:
+  virtual ~LayerTimer() = default;
+  virtual void begin() = 0;
+  /// It was layer number `layer` of Model::layers().
+  virtual void end(int layer, bool backward) = 0;
 };
 
 /// The arguments of one call of a layer.
@@ -135,6 +149,7 @@ struct LayerCall {
   const TrainingBatch* batch = nullptr;
   /// In backward, net/chain.h reports written gradients to it. Null: no calls.
   GradientListener* listener = nullptr;
+  LayerTimer* timer = nullptr;  ///< null: none
   /// Number of this layer, or of the first one within it (Parameter::layer).
   int layer = 0;
 };

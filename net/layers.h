@@ -138,7 +138,7 @@ std::unique_ptr<Layer> position_embedding(float deviation);
 std::unique_ptr<Layer> first_token();
 
 /// A function of each value. `none`: y = x.
-enum class Activation { none, relu, gelu };
+enum class Activation { none, relu, gelu, hard_swish };
 
 struct BatchNormOptions {
   /// The weight of a step's mean and variance in the running ones.
@@ -151,9 +151,8 @@ struct BatchNormOptions {
   Activation activation = Activation::none;
 };
 
-/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta for each channel (or feature) [, ReLU
-/// or GELU].
-/// In training, mean and variance are the shard's, so they do not depend on the number of ranks, or
+/// y = gamma * (x - mean) / sqrt(variance + epsilon) + beta for each channel (or feature) [, ReLU,
+/// GELU or hard swish]. In training, mean and variance are the shard's, so they do not depend on the number of ranks, or
 /// those of all shards (TrainingBatch::across). In evaluation they are the running ones. Parameters
 /// gamma, unless it is 1, and beta; statistics mean and variance.
 std::unique_ptr<Layer> batch_norm(BatchNormOptions options = {});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "net/exponential.h"
 #include "src/device/each.h"
 
 namespace lockstep {
@@ -66,7 +67,7 @@ struct SoftmaxRow {
     for (std::int64_t c = team.lane; c < classes; c += team.lanes) {
       const float value = x[c];
       predicted = value == highest && c < predicted ? c : predicted;
-      sum += std::exp(value - highest);
+      sum += exponential(value - highest);
       below += highest - value;
     }
     predicted = team.min(predicted);
@@ -74,7 +75,7 @@ struct SoftmaxRow {
     const float each = smoothing / static_cast<float>(classes);
     const float scaled = factor != nullptr ? scale * *factor : scale;
     for (std::int64_t c = team.lane; gradient != nullptr && c < classes; c += team.lanes) {
-      const float softmax = std::exp(static_cast<float>(x[c]) - highest) / sum;
+      const float softmax = exponential(static_cast<float>(x[c]) - highest) / sum;
       const float one = static_cast<float>(c == label),
                   labelled =
                       share < 1 ? share * one + (1 - share) * static_cast<float>(c == other) : one;
@@ -86,7 +87,8 @@ struct SoftmaxRow {
     if (team.lane != 0) return;
     float apart = highest - own;  // the difference of large logits is exact
     if (share < 1) apart = share * apart + (1 - share) * (highest - static_cast<float>(x[other]));
-    double loss = std::log(sum) + (smoothing > 0 ? (1 - smoothing) * apart + each * below : apart);
+    double loss =
+        natural_log(sum) + (smoothing > 0 ? (1 - smoothing) * apart + each * below : apart);
     if (!(loss <= std::numeric_limits<float>::max()))
       loss = beyond_floats(x, highest, label, other, share);
     const bool finite = loss < kEndOfLosses;

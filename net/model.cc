@@ -82,6 +82,7 @@ LayerCall Model::call(Stream& stream, const Slot& slot, const TrainingBatch* bat
   call.saved = static_cast<std::byte*>(slot.activations.at(saved_));
   call.scratch = static_cast<std::byte*>(slot.workspace.at(scratch_));
   call.batch = batch;
+  call.timer = timer_;
   return call;
 }
 

@@ -95,6 +95,9 @@ class Model {
   /// logits_gradient(). Reports each layer with parameters to `listener`, last layer first.
   void backward(Stream& stream, View images, GradientListener& listener, int number = 0);
 
+  /// Reports each call of a layer to `timer`, which outlives the model or is replaced; null: to none.
+  void time_layers(LayerTimer* timer) { timer_ = timer; }
+
   /// Operations of one call, two per multiply-add.
   double forward_flops() const;
   /// Operations of forward and backward.
@@ -124,6 +127,7 @@ class Model {
   Shape input_, output_;
   Type type_, input_type_;
   bool training_;
+  LayerTimer* timer_ = nullptr;
   Chain chain_;
   Layout layout_;
   std::vector<LayerSummary> layers_;

@@ -31,9 +31,10 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
       .shapes_weights()
       .common()
       .also_called({"amp bf16", "bf16 bf16", "dtype", "fp16 bf16"});
-  rows.text("--init", init, "FILE",
-            "Checkpoint or .safetensors file whose weights begin a new run [random weights]\n"
-            "A last layer of other classes begins with zeros.")
+  rows.text("--init", init, "RUN",
+            "Run, checkpoint or .safetensors file whose weights begin a run [random]\n"
+            "A run is its name in runs/ or its folder. It gives best.h5, or else its newest "
+            "checkpoint. A last layer of other classes begins with zeros.")
       .shapes_weights()
       .example("runs/first/checkpoints/best.h5")
       .also_called({"pretrained"});

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numbers>
 
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/base/option_rows.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -17,12 +17,12 @@ double constant(const RateOptions& o, double, double) { return o.base; }
 
 double exponential(const RateOptions& o, double epoch, double) {
   const double periods = epoch / o.decay_epochs;
-  return o.base * std::pow(o.decay, o.smooth ? periods : std::floor(periods));
+  return o.base * power(o.decay, o.smooth ? periods : std::floor(periods));
 }
 
 double cosine(const RateOptions& o, double epoch, double epochs) {
   const double done = std::min(epoch / epochs, 1.0);
-  return o.end + (o.base - o.end) * 0.5 * (1 + std::cos(std::numbers::pi * done));
+  return o.end + (o.base - o.end) * 0.5 * (1 + cosine_of_turns(0.5 * done));
 }
 
 double linear(const RateOptions& o, double epoch, double epochs) {
@@ -36,7 +36,7 @@ double one_cycle(const RateOptions& o, double epoch, double epochs) {
   constexpr double kRise = 0.3, kBegin = 1 / 25.0, kEnd = kBegin / 1e4;
   const double done = std::min(epoch / epochs, 1.0);
   const auto between = [&](double from, double to, double share) {
-    return o.base * (to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * share)));
+    return o.base * (to + (from - to) * 0.5 * (1 + cosine_of_turns(0.5 * share)));
   };
   return done < kRise ? between(kBegin, 1, done / kRise)
                       : between(1, kEnd, (done - kRise) / (1 - kRise));

@@ -24,8 +24,8 @@ Eigen eigen_of(std::vector<double> a, std::size_t n) {
         if (a[p * n + q] == 0) continue;
         // The rotation in the plane of p and q that makes a[p][q] zero.
         const double ratio = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
-        const double t = std::copysign(1 / (std::abs(ratio) + std::hypot(ratio, 1)), ratio);
-        const double c = 1 / std::hypot(t, 1), s = t * c;
+        const double t = std::copysign(1 / (std::abs(ratio) + std::sqrt(ratio * ratio + 1)), ratio);
+        const double c = 1 / std::sqrt(t * t + 1), s = t * c;
         const auto rotate = [&](double& x, double& y) {
           const double before = x;
           x = c * before - s * y;

@@ -152,25 +152,12 @@ as_root_variables() {
   fi
 }
 
-# Succeeds if neither the user nor a batch system nor the installation names other hosts to mpirun.
-one_host() {
-  [[ ${SLURM_JOB_NUM_NODES:-1} == 1 && -z ${PBS_NODEFILE:-}${PE_HOSTFILE:-}${LSB_HOSTS:-}${LSB_DJOB_HOSTFILE:-} &&
-    -z ${OMPI_MCA_orte_default_hostfile:-}${PRTE_MCA_prte_default_hostfile:-} ]] &&
-    ! grep -qsE '^[[:space:]]*[^#[:space:]]' /etc/openmpi/openmpi-default-hostfile /etc/prte/prte-default-hostfile
-}
-
 # Exports variables for Open MPI 4 (OMPI_MCA_) and 5 (PRTE_MCA_). Variables that the user has set keep their values.
 mpi_variables() {  # ranks, usable cores
   as_root_variables
   # mpirun must not print boxes of advice after the program's own error.
   : "${OMPI_MCA_orte_execute_quiet:=1}" "${PRTE_MCA_prte_execute_quiet:=1}"
   export OMPI_MCA_orte_execute_quiet PRTE_MCA_prte_execute_quiet
-  # One host needs no network. Open MPI 5 warns about networks that it cannot use. Open MPI 4 searches libfabric's networks
-  # at each start, except with the pml ob1 and without the btl ofi. Both versions have ob1.
-  if one_host; then
-    : "${OMPI_MCA_btl:=^tcp,ofi}" "${OMPI_MCA_pml:=ob1}"
-    export OMPI_MCA_btl OMPI_MCA_pml
-  fi
   # Open MPI binds each of one or two ranks to one core, for any number of threads. It counts from core 0 even if other jobs
   # use it. Both are right only if the ranks fill the machine.
   if [[ $1 != "$2" || $2 != "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ]]; then

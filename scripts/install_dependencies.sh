@@ -216,6 +216,7 @@ needs_of_tests() {
 }
 
 needs=$build_needs check=0 list=0
+[[ $HOSTTYPE == x86_64 ]] || needs=$(grep -v '^libdnnl-dev|' <<<"$needs")  # Lockstep uses oneDNN on x86-64 only
 add_decoders
 for argument in "$@"; do
   case $argument in

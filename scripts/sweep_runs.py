@@ -241,8 +241,6 @@ def environment():
     more = {"OMPI_MCA_orte_execute_quiet": "1", "PRTE_MCA_prte_execute_quiet": "1",
             "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
-    if "SLURM_JOB_ID" not in os.environ:
-        more |= {"OMPI_MCA_btl": "^tcp,ofi", "OMPI_MCA_pml": "ob1"}
     if os.getuid() == 0:
         more |= {f"{mpi}_ALLOW_RUN_AS_ROOT{end}": "1" for mpi in ("OMPI", "PRTE") for end in ("", "_CONFIRM")}
     return more | os.environ

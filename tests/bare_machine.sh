@@ -15,6 +15,8 @@ HELP
 }
 case ${1:-} in -h | --help) usage; exit 0 ;; '') usage >&2; exit 2 ;; esac
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=SCRIPTDIR/timed_step.sh
+. "$root/tests/timed_step.sh"
 folder=$(realpath -m "$1")
 shift
 targets=("${@:-}")
@@ -26,13 +28,6 @@ if [[ $(id -u) != 0 ]] || ! command -v debootstrap >/dev/null || [[ ! -x $cuda/b
 fi
 system=$folder/system
 
-step() {  # NAME COMMAND...
-  local began=$SECONDS name=$1 code=0
-  shift
-  "$@" >"$folder/${name// /_}.log" 2>&1 || code=$?
-  echo "$name: $((SECONDS - began)) s"
-  [[ $code == 0 ]] || { tail -n 30 "$folder/${name// /_}.log"; echo "bare_machine.sh: $name failed with code $code"; exit 1; }
-}
 # within COMMAND: runs a line of bash in the system, with the pack's environment, CUDA and no network.
 within() {
   unshare --mount --net bash -ec '

@@ -122,6 +122,13 @@ std::string in_quotes(const fs::path& path) {
                                                        : fmt::format("\"{}\"", path.string());
 }
 
+[[noreturn]] void fail_scratch(const char* what, const fs::path& path,
+                               const std::error_code& error) {
+  throw Error(
+      fmt::format("cannot {} {}: {}. Pass --scratch DIR.", what, path.string(), error.message()),
+      kExitStorage);
+}
+
 }  // namespace
 
 Replay::Replay(fs::path run, const RunFacts& facts, ReplayOptions options, const Signals& signals)
@@ -141,7 +148,7 @@ Replay::Replay(fs::path run, const RunFacts& facts, ReplayOptions options, const
   scratch_ = fs::absolute(parent) / ("lockstep-verify-" + unique_hex(8));
   std::error_code error;
   fs::create_directory(scratch_, error);
-  require(!error, "cannot create {}: {}. Pass --scratch DIR.", scratch_.string(), error.message());
+  if (error) fail_scratch("create", scratch_, error);
   for (const char* name :
        {"LOCKSTEP_MEMORY", "LOCKSTEP_CHANGE", "LOCKSTEP_CHANGED_AT", "LOCKSTEP_SUPERVISOR"})
     ::unsetenv(name);
@@ -165,7 +172,7 @@ std::string Replay::config() const {
     const bool replaced = (name == "data" && !options_.data.empty()) ||
                           (name == "model" && !facts_.text("network").empty());
     if (replaced || name.starts_with('#') || kOwnOptions.contains(name) ||
-        (canonical && kRankOptions.contains(name)))
+        (canonical && kRankOptions.contains(name)) || (name == "isa" && facts_.portable()))
       continue;
     config += fmt::format("{}={}\n", name, value);
   }
@@ -190,8 +197,7 @@ Replayed Replay::run(const Stretch& stretch, const std::vector<std::int64_t>& st
   const fs::path from = run_ / "checkpoints" / checkpoint_name(stretch.begin);
   const bool resumes = !is_gone(from);  // else the options of the run name its start
   if (!error && resumes) fs::copy_file(from, checkpoint(stretch.begin), error);
-  require(!error, "cannot copy a checkpoint to {}: {}. Pass --scratch DIR.", copy_.string(),
-          error.message());
+  if (error) fail_scratch("copy a checkpoint to", copy_, error);
   if (const std::string& network = facts_.text("network"); !network.empty())
     replace_file(scratch_ / kNetworkFile, network);
   const fs::path config_file = scratch_ / kConfigFile, output = scratch_ / "output";

@@ -8,6 +8,7 @@
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/device/cpu/arithmetic.h"
 
 namespace lockstep {
 namespace {
@@ -75,6 +76,10 @@ void read_words(OptionRows& rows, const std::vector<std::string>& words) {
       value = words[i];
     }
     if (value.empty()) fail_usage("{}: its value is empty (a variable that is not set?)", row.name);
+    if (list && one_line(value) != value) {
+      fail_usage("{}: \"{}\" has control characters. Pass its folder, or rename it.", row.name,
+                 one_line(value));
+    }
     // The last value counts, so that a script can add options to those of its user.
     row.set(row.given() && list ? row.show() + "\n" + value : value,
             OptionRow::Source::command_line);
@@ -101,7 +106,9 @@ std::string answer_to(OptionRows& rows, const ProgramText& program,
                                   : help_text(rows, program, /*all=*/false);
     }
     if (word == "--help-all") return help_text(rows, program, /*all=*/true);
-    if (word == "--version") return fmt::format("{} {}\n", program.name, build_name());
+    if (word == "--version")
+      return fmt::format("{} {}, {} arithmetic {}\n", program.name, build_name(),
+                         kPortableArithmetic, kPortableVersion);
     if (word == "--print-man") return man_page(rows, program);
     if (word == "--print-completion") return completion(rows, program);
   }

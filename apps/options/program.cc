@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "apps/options/help.h"
+#include "src/base/floating_point.h"
 #include "src/base/text.h"
 #include "src/report/report.h"
 
@@ -38,6 +39,7 @@ bool answered_without_ranks(const std::function<bool(std::string& answer)>& pars
 int run_or_print_help(int argc, char** argv, const char* program,
                       const std::function<bool(std::string& answer)>& parse,
                       const std::function<int(World&)>& run, Start start) {
+  use_default_floating_point();  // options are rounded too
   if (answered_without_ranks(parse)) return kExitSuccess;
   const auto body = [&](World& world) {
     std::string answer;

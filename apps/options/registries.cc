@@ -6,6 +6,7 @@
 #include "collectives/reducer.h"
 #include "net/description/layer_kinds.h"
 #include "net/model.h"
+#include "src/device/cpu/arithmetic.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
 #include "src/device/devices.h"
@@ -28,7 +29,8 @@ std::string registries_text() {
       section("data sets", datasets()) + section("optimizers", optimizers()) +
       section("learning-rate schedules", rate_schedules()) + section("reducers", reducers()) +
       section("progress policies", policies()) + section("devices", devices()) +
-      section("convolutions", convolutions()) + section("instruction sets", instruction_sets());
+      section("convolutions", convolutions()) + section("arithmetics", arithmetics()) +
+      section("instruction sets", instruction_sets());
   return wrapped(text, /*indent=*/21, /*columns=*/79);
 }
 

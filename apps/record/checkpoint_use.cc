@@ -14,6 +14,8 @@
 #include "src/data/validation.h"
 #include "src/device/devices.h"
 #include "src/files/file.h"
+#include "src/report/report.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 
@@ -90,6 +92,13 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
   return result;
 }
 
+/// The folder itself, or checkpoints/ in it.
+std::filesystem::path files_in(const std::filesystem::path& folder) {
+  std::error_code unreadable;
+  std::filesystem::path inner = folder / "checkpoints";
+  return std::filesystem::is_directory(inner, unreadable) ? inner : folder;
+}
+
 }  // namespace
 
 std::unique_ptr<Checkpoint> CheckpointFolder::next() {
@@ -97,9 +106,7 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   // files so fast for so long.
   constexpr int kLists = 1000;
   bool vanished = true;
-  std::error_code unreadable;
-  const std::filesystem::path inner = directory_ / "checkpoints";
-  const auto& folder = std::filesystem::is_directory(inner, unreadable) ? inner : directory_;
+  const std::filesystem::path folder = files_in(directory_);
   for (int list = 0; vanished && list < kLists; ++list) {
     vanished = false;
     for (const std::filesystem::path& file : list_checkpoints(folder)) {
@@ -124,34 +131,93 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   return nullptr;
 }
 
-std::filesystem::path checkpoint_folder(const std::filesystem::path& path) {
+std::filesystem::path checkpoint_folder(const std::string& run) {
   std::error_code unreadable;  // opening the file reports the error
-  const std::filesystem::path run = "runs" / path;
-  const bool exists = std::filesystem::exists(path, unreadable);
-  const std::filesystem::path& folder = exists || path.has_parent_path() ? path : run;
-  return std::filesystem::is_directory(folder, unreadable) ? folder : std::filesystem::path();
+  std::filesystem::path path = path_of_run(run);
+  return std::filesystem::is_directory(path, unreadable) ? path : std::filesystem::path();
 }
 
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
-                                            std::function<void(const std::string&)> warn) {
-  if (const auto folder = checkpoint_folder(path); !folder.empty()) {
-    auto newest = CheckpointFolder(folder, std::move(warn)).next();
-    require(newest != nullptr,
-            "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.",
-            folder.string());
-    return newest;
-  }
-  auto checkpoint = std::make_unique<Checkpoint>(path);
+namespace {
+
+std::unique_ptr<Checkpoint> verified(const std::filesystem::path& file) {
+  auto checkpoint = std::make_unique<Checkpoint>(file);
   checkpoint->verify();
   return checkpoint;
 }
 
+/// The reason to choose best.h5, which this is.
+std::string reason_of_best(const Checkpoint& checkpoint) {
+  const CheckpointMetadata& metadata = checkpoint.metadata();
+  const std::int64_t step = metadata.position.step;
+  try {
+    const Accuracy best = Accuracy::from(metadata.texts.at(kBest), step);
+    if (best.step == step) return "best accuracy " + best.shown();
+  } catch (const std::exception&) {  // a file of another program
+  }
+  return fmt::format("best, step {}", step);
+}
+
+/// The checkpoint of `step` in the folder `files`, which may only be best.h5 any more.
+ChosenCheckpoint of_step(const std::filesystem::path& files, const std::string& step) {
+  const std::int64_t number = parse_number<std::int64_t>("--which", step, Bounds::at_least(0));
+  const std::filesystem::path file = files / checkpoint_name(number), best = files / kBestFile;
+  if (!is_gone(file)) return {verified(file), "step " + step};
+  if (!is_gone(best) && read_metadata(best).position.step == number)
+    return {verified(best), fmt::format("best, step {}", number)};
+  std::vector<std::string> steps;
+  for (const std::filesystem::path& other : list_checkpoints(files))
+    steps.push_back(std::to_string(std::stoll(other.stem().string().substr(5))));
+  fail_usage("{} has no checkpoint of step {}, but {}. Pass another --which.", files.string(),
+             number, steps.empty() ? "none of any" : "of " + listed(steps));
+}
+
+}  // namespace
+
+void ChosenCheckpoint::print() const {
+  if (!reason.empty()) Console().line(fmt::format("{:<12} {}", "model", text()));
+}
+
+ChosenCheckpoint open_checkpoint(const CheckpointChoice& choice,
+                                 std::function<void(const std::string&)> warn) {
+  const std::filesystem::path folder = checkpoint_folder(choice.run);
+  const bool best = choice.which == "best", last = choice.which == "last";
+  if (folder.empty()) {
+    const std::filesystem::path file = path_of_run(choice.run);
+    if (!file.has_extension() && is_gone(file)) fail_no_run(choice.run);
+    if (!best)
+      fail_usage("--which {} needs a run, and {} is a file. Omit it.", choice.which, file.string());
+    return {verified(file)};
+  }
+  const std::filesystem::path files = files_in(folder);
+  if (!best && !last) return of_step(files, choice.which);
+  if (best && !is_gone(files / kBestFile)) {
+    ChosenCheckpoint chosen{verified(files / kBestFile)};
+    chosen.reason = reason_of_best(*chosen.checkpoint);
+    return chosen;
+  }
+  auto newest = CheckpointFolder(folder, std::move(warn)).next();
+  require(newest != nullptr,
+          "{} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.",
+          folder.string());
+  const std::int64_t step = newest->metadata().position.step;
+  return {std::move(newest), fmt::format("newest, step {}{}", step, best ? ", no best.h5" : "")};
+}
+
 void CheckpointChoice::declare(OptionRows& rows) {
   rows.group("Options");
-  rows.text("CHECKPOINT", checkpoint, "",
-            "Checkpoint step-NNNNNNNNNN.h5, or a folder with checkpoints\n"
-            "A folder, also that of a run, stands for its newest checkpoint.")
+  rows.text("RUN", run, "", "Name of a run in runs/, folder of a run, or file of a checkpoint")
       .example("runs/first");
+  rows.text("--which", which, "WHICH",
+            "Checkpoint of the run: best, last or a step\n"
+            "best is best.h5, or the newest one if the run has none. last is the newest one.",
+            [](const std::string& word) {
+              if (word.find_first_not_of("0123456789") != word.npos && word != "best" &&
+                  word != "last")
+                fail_usage("--which {} is no checkpoint. Pass best, last or a step.",
+                           one_line(word));
+            })
+      .suggests({"best", "last"})
+      .example("last");
   rows.choice("--weights", weights, "NAME",
               "Weights: auto, ema or raw\n"
               "ema is the moving average. auto is ema if the checkpoint has it, otherwise raw.",
@@ -221,15 +287,25 @@ bool are_training_images(const DataOfCheckpoint& trained, const std::string& ide
 
 }  // namespace
 
+std::string data_of_run(const EvaluatedCheckpoint& checkpoint) {
+  const std::string& folder = checkpoint.images.folder;
+  std::error_code unreadable;  // opening the data reports the error
+  if (find(datasets(), checkpoint.dataset).files.empty()) return "";
+  if (folder.empty())
+    fail_usage("{} does not name its folder of the data set {}. Pass --data DIR.", checkpoint.file,
+               checkpoint.dataset);
+  if (std::filesystem::status(folder, unreadable).type() == std::filesystem::file_type::not_found)
+    fail_usage("{} was trained on {}, which does not exist here. Pass --data DIR.", checkpoint.file,
+               one_line(folder));
+  return folder;
+}
+
 OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
                          const HostRanks& host, std::vector<std::string>& notes) {
   const DatasetEntry& entry = find(datasets(), checkpoint.dataset);
   const bool generated = entry.files.empty();
   if (generated && !directory.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
-  if (!generated && directory.empty())
-    fail_usage("{} was trained on the data set {}. Pass --data DIR.", checkpoint.file,
-               checkpoint.dataset);
   const bool test_only = entry.open_test != nullptr;
   DataSource source = source_of(checkpoint, directory);
   source.host = host;

@@ -41,14 +41,8 @@ class CheckpointFolder {
   std::set<FileStamp> damaged_;
 };
 
-/// The folder of checkpoints that `path` names: itself, or that of a run in runs/. Empty: `path` is
-/// a file, or nothing.
-std::filesystem::path checkpoint_folder(const std::filesystem::path& path);
-
-/// The verified checkpoint that `path` names: a file, or the newest whole one in a folder. Throws
-/// Error if there is none.
-std::unique_ptr<Checkpoint> open_checkpoint(const std::string& path,
-                                            std::function<void(const std::string&)> warn);
+/// The folder that path_of_run() finds for `run`. Empty: it is a file, or nothing.
+std::filesystem::path checkpoint_folder(const std::string& run);
 
 /// A checkpoint without its weights.
 struct EvaluatedCheckpoint {
@@ -67,11 +61,28 @@ struct EvaluatedCheckpoint {
 
 /// The options that choose weights.
 struct CheckpointChoice {
-  std::string checkpoint;  ///< a file, or a folder with checkpoints
+  std::string run;             ///< its name, its folder, a folder of checkpoints, or a file
+  std::string which = "best";  ///< "best", "last" or a step; only of a folder
   std::string weights = "auto";
 
   void declare(OptionRows& rows);
 };
+
+/// A checkpoint, verified and open.
+struct ChosenCheckpoint {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::string reason = {};  ///< of the choice in a folder; empty: the user names the file
+
+  /// "runs/first/checkpoints/best.h5 (best accuracy 93.10 % at step 3200)"
+  std::string text() const { return fmt::format("{} ({})", checkpoint->file().string(), reason); }
+  /// Prints the line "model" if there was a choice.
+  void print() const;
+};
+
+/// The one place that finds the checkpoint of a run. `warn` is called for each damaged file that a
+/// newer one is preferred to. Throws Error if there is no such checkpoint.
+ChosenCheckpoint open_checkpoint(const CheckpointChoice& choice,
+                                 std::function<void(const std::string&)> warn);
 
 /// The options that evaluate and classify share.
 struct CheckpointUse : CheckpointChoice {
@@ -98,9 +109,13 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint);
 /// The files in `directory`, opened as in training.
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory);
 
-/// Collective among the ranks of a host. The test set; `train` may be null. Images are normalised
-/// as in training, and labels are those of the checkpoint's classes. Throws a usage Error if the
-/// data set has files and `directory` is empty, or the other way round. Adds to `notes` if the data
+/// The folder of the data of its run; empty: the data are generated. Throws a usage Error if it is
+/// not known or does not exist.
+std::string data_of_run(const EvaluatedCheckpoint& checkpoint);
+
+/// Collective among the ranks of a host. The test set in `directory`; `train` may be null. Images
+/// are normalised as in training, and labels are those of the checkpoint's classes. Throws a usage
+/// Error if the data set has no files and `directory` is not empty. Adds to `notes` if the data
 /// differ from those of training.
 OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
                          const HostRanks& host, std::vector<std::string>& notes);

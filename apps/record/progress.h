@@ -20,6 +20,9 @@ inline constexpr const char* kBest = "best";                    ///< Accuracy
 inline constexpr const char* kSinceBest = "evaluations_since";  ///< the best one
 inline constexpr const char* kTested = "tested";                ///< Accuracy on the test set
 
+/// The checkpoint of RunProgress::best, beside the newest ones, if the run has a validation set.
+inline constexpr const char* kBestFile = "best.h5";
+
 /// Top-1 accuracy of an evaluation.
 struct Accuracy {
   std::int64_t step = -1;  ///< of the weights; negative: there was no evaluation

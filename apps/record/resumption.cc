@@ -169,10 +169,11 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
     if (!folder.empty()) compare_with_summary(r, options.checkpoints.resume, folder);
     if (!r.file.empty() || options.model.init.empty()) return;
     r.init = options.model.init;
-    if (const auto runs = checkpoint_folder(r.init); !runs.empty()) {
+    if (!checkpoint_folder(r.init).empty()) {
       const auto warn = [&](const std::string& text) { r.warnings.push_back(text); };
-      r.init = open_checkpoint(r.init, warn)->file().string();
-      r.notes.push_back(fmt::format("--init {} is {}", options.model.init, r.init));
+      const ChosenCheckpoint chosen = open_checkpoint({.run = r.init}, warn);
+      r.init = chosen.checkpoint->file().string();
+      r.notes.push_back(fmt::format("--init {} is {}", options.model.init, chosen.text()));
     }
     r.initial = RunFacts::of(r.init, initial_metadata(r.init));
   });

@@ -14,6 +14,7 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/normalisation.h"
+#include "src/device/cpu/arithmetic.h"
 #include "src/report/stored_run.h"
 
 namespace lockstep {
@@ -131,6 +132,7 @@ struct Fact {
   Json (*chosen)(const Options&, int ranks) = nullptr;
   /// Whether another value counts; null: always.
   bool (*counts)(const Options&) = nullptr;
+  bool free_if_portable = false;  ///< `meaning` is free between runs of portable arithmetic
 };
 
 const Fact kTable[] = {
@@ -143,8 +145,10 @@ const Fact kTable[] = {
        return command_of(p.options, p.comm.size(), p.options.words.size());
      }},
     {"commands", Kind::object, commands_json},
-    {"version", Kind::text, [](const RunParts&) -> Json { return build_name(); },
+    {"version", Kind::text, [](const RunParts&) -> Json { return version_name(); },
      Meaning::last_bits, "the version of Lockstep"},
+    {"compiler", Kind::text, [](const RunParts&) -> Json { return compiler_name(); },
+     Meaning::last_bits, "the compiler", words_of, nullptr, nullptr, /*free_if_portable=*/true},
     {"dataset", Kind::text, [](const RunParts& p) -> Json { return p.options.data.dataset; },
      Meaning::other_run, "--dataset", words_of,
      [](const Options& o, int) -> Json { return o.data.dataset; }},
@@ -180,12 +184,18 @@ const Fact kTable[] = {
     {"hosts", Kind::number, [](const RunParts& p) -> Json { return p.placement.hosts; }},
     {"host", Kind::text, [](const RunParts&) -> Json { return host_name(); }},
     {"threads", Kind::number, [](const RunParts& p) -> Json { return p.plan.threads; }},
-    {"all_threads", Kind::texts,
-     [](const RunParts& p) { return of_all_ranks(p.comm, std::to_string(p.plan.threads)); },
-     Meaning::last_bits, "the number of threads on each rank"},
+    {.name = "all_threads",
+     .kind = Kind::texts,
+     .value =
+         [](const RunParts& p) { return of_all_ranks(p.comm, std::to_string(p.plan.threads)); },
+     .meaning = Meaning::last_bits,
+     .subject = "the number of threads on each rank",
+     .free_if_portable = true},
     {"sums", Kind::object, order_of_sums, Meaning::last_bits, "the order of sums", order_words},
     {"arithmetic", Kind::texts,
-     [](const RunParts& p) { return of_all_ranks(p.comm, p.device.arithmetic()); },
+     [](const RunParts& p) {
+       return of_all_ranks(p.comm, p.device.arithmetic(p.step.model().type()));
+     },
      Meaning::last_bits, "the arithmetic"},
     {"tuning", Kind::text, [](const RunParts& p) -> Json { return p.device.tuning(); }},
     {"files", Kind::text, [](const RunParts& p) -> Json { return p.data.identity; }},
@@ -309,6 +319,13 @@ std::vector<std::string> RunFacts::texts(const std::string& name) const {
   return result;
 }
 
+bool RunFacts::portable() const {
+  const std::vector<std::string> all = texts("arithmetic");
+  return !all.empty() && std::ranges::all_of(all, [](const std::string& text) {
+    return text.starts_with(kPortableArithmetic);
+  });
+}
+
 std::int64_t RunFacts::number(const std::string& name) const {
   const Json found = value(name);
   return found.is_number_integer() ? found.get<std::int64_t>() : 0;
@@ -352,9 +369,11 @@ std::vector<Change> differences(const RunFacts& before, const RunFacts& now, con
         {Meaning::other_run, "network", "--model",
          fmt::format("the network of --model {} differs: {}", options.model.given, text), ""});
   }
+  const bool portable = before.portable() && now.portable();
   for (const Fact& fact : kTable) {
     const bool both = before.has(fact.name) && now.has(fact.name);
     if (!both || fact.meaning == Meaning::free || (fact.counts && !fact.counts(options))) continue;
+    if (portable && fact.free_if_portable) continue;
     if (two_files && std::string_view(fact.name) == "network") continue;
     const Json is = now.value(fact.name), was = before.value(fact.name);
     if (is == was) continue;
@@ -370,7 +389,6 @@ std::string other_run_text(const std::vector<Change>& changes) {
     if (change.meaning == Meaning::other_run) texts.push_back(change.text);
   return fmt::format("{}", fmt::join(texts, ", "));
 }
-
 
 std::string policy_text(Policy policy) {
   for (const PolicyEntry& entry : policies())

@@ -43,6 +43,8 @@ class RunFacts {
   /// Empty: there is no such fact, or it is no text.
   std::string text(const std::string& name) const;
   std::vector<std::string> texts(const std::string& name) const;
+  /// Whether all ranks computed in portable arithmetic.
+  bool portable() const;
   /// 0: there is no such fact, or it is no whole number.
   std::int64_t number(const std::string& name) const;
   /// The JSON of an object; empty: there is no such fact.

@@ -1,4 +1,4 @@
-// best.h5: the checkpoint with the best accuracy on the validation set, beside the newest ones.
+// best.h5 (kBestFile): the checkpoint with the best accuracy on the validation set, beside the newest ones.
 //
 // Only a run with a validation set keeps it. The run saves a checkpoint after each better
 // evaluation, and best.h5 becomes a second name of that file. So --keep may remove the first name,
@@ -14,8 +14,6 @@
 #include "apps/run/run_setup.h"
 
 namespace lockstep {
-
-inline constexpr const char* kBestFile = "best.h5";
 
 /// Makes `checkpoint` the best.h5 of its folder, atomically. A file system without hard links gets
 /// a copy. Throws Error. Only on rank 0.

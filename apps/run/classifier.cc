@@ -1,8 +1,9 @@
 #include "apps/run/classifier.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
+
+#include "apps/run/predictions.h"
 
 namespace lockstep {
 
@@ -34,13 +35,8 @@ std::vector<double> Classifier::classify(std::int64_t count) {
     std::transform(values, values + result.size(), result.begin(),
                    [](T value) { return static_cast<double>(static_cast<float>(value)); });
   });
-  for (auto row = result.begin(); row != result.end(); row += classes_) {
-    const double highest = *std::max_element(row, row + classes_);
-    double sum = 0;
-    for (auto value = row; value != row + classes_; ++value)
-      sum += * value = std::exp(*value - highest);
-    for (auto value = row; value != row + classes_; ++value) *value /= sum;
-  }
+  for (auto row = result.begin(); row != result.end(); row += classes_)
+    std::ranges::copy(probabilities_of({row, row + classes_}), row);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "apps/run/test_views.h"
 #include "apps/step/replica_check.h"
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/base/round_up.h"
 #include "src/base/text.h"
 #include "src/data/read_in_parallel.h"
@@ -30,11 +31,11 @@ std::optional<Mistake> mistake_of(const T* logits, std::int64_t classes, std::in
   if (predicted == label) return {};
   double sum = 0;
   for (std::int64_t c = 0; c < classes; ++c)
-    sum += std::exp(static_cast<double>(logits[c]) - static_cast<double>(*highest));
+    sum += exponential(static_cast<double>(logits[c]) - static_cast<double>(*highest));
   const double above = static_cast<double>(*highest) - static_cast<double>(logits[label]);
   Mistake mistake{.label = label,
                   .predicted = predicted,
-                  .loss = std::log(sum) + above,
+                  .loss = natural_log(sum) + above,
                   .probability = 1 / sum};
   if (!std::isfinite(mistake.loss)) return {};
   return mistake;
@@ -118,7 +119,7 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
 
 void Evaluation::change_to(const Dataset& dataset) {
   dataset_ = &dataset;
-  graph_.reset();  // it reads the former data set
+  captured_.graph.reset();  // it reads the former data set
   resident_.reset();
   if (device_.traits().memory_is_host || !ResidentSet::possible(dataset)) return;
   try {
@@ -198,16 +199,16 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
 View Evaluation::repeat_batch(std::int64_t number) {
   device_.copy(*stream_, first_.get(), firsts_.get() + number * sizeof(std::int64_t),
                sizeof(std::int64_t));
-  if (!graph_) {
-    graph_ = device_.capture(*stream_, [&] { logits_ = score_batch(0, batch_, /*later=*/true); });
+  if (!captured_.graph) {
+    captured_.graph = device_.capture(
+        *stream_, [&] { captured_.logits = score_batch(0, batch_, /*later=*/true); });
   }
-  if (!graph_) return score_batch(0, batch_, /*later=*/true);
-  graph_->launch(*stream_);
-  return logits_;
+  if (!captured_.graph) return score_batch(0, batch_, /*later=*/true);
+  captured_.graph->launch(*stream_);
+  return captured_.logits;
 }
 
-void Evaluation::find_mistakes_in(View logits) {
-  if (!mistakes_ || !logits) return;
+View Evaluation::on_host(View logits) {
   if (!device_.traits().memory_is_host) {
     if (!answers_)
       answers_ = device_.allocate(logits.shape.with_batch(batch_).count() * size_of(logits.type),
@@ -216,7 +217,7 @@ void Evaluation::find_mistakes_in(View logits) {
     logits.data = answers_.get();
   }
   stream_->synchronize();
-  mistakes_->look(*dataset_, rows_, logits);
+  return logits;
 }
 
 View Evaluation::mean_of_views(View images) {
@@ -273,19 +274,25 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   std::byte* host_sums = host_.get() + sums_;
   std::memset(host_sums, 0, sums_bytes_);
   device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
-  if (std::exchange(captured_, parameters) != parameters) graph_.reset();
+  if (std::exchange(captured_.parameters, parameters) != parameters) captured_.graph.reset();
   if (mistakes_) mistakes_->clear();
   const std::int64_t batches = ceil_div(dataset_->size(), batch_);
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * batch_,
                        count = std::min(batch_, dataset_->size() - first);
+    std::string predicted;
     agree(comm, [&] {
       if (count <= 0) return;
       rows_ = from(first, count);
       // The first batch may do work that is done only once. The others are repeated.
       const bool repeats = resident_ && round > 0 && count == batch_;
-      find_mistakes_in(repeats ? repeat_batch(first / batch_) : score_batch(first, count));
+      View logits = repeats ? repeat_batch(first / batch_) : score_batch(first, count);
+      if (!logits || !(mistakes_ || predictions_)) return;
+      logits = on_host(logits);
+      if (mistakes_) mistakes_->look(*dataset_, rows_, logits);
+      if (predictions_) predicted = predictions_->rows(*dataset_, rows_, logits);
     });
+    if (predictions_) predictions_->append(comm, predicted);
     const std::int64_t done = std::min(round + comm.size(), batches);
     const bool enough = !keep_going(static_cast<double>(done) / static_cast<double>(batches));
     if (comm.max(enough) > 0) return std::nullopt;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/record/evaluation_result.h"
+#include "apps/run/predictions.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
 #include "net/loss.h"
@@ -71,6 +72,8 @@ class Evaluation {
   std::size_t bytes() const;
   /// From now on each run() finds the `most` worst mistakes.
   void find_mistakes(std::size_t most) { mistakes_.emplace(most); }
+  /// From now on each run() passes all samples to `file`, the same on all ranks, which outlives it.
+  void write_predictions(PredictionFile& file) { predictions_ = &file; }
   /// Stream::after_each() of its stream.
   void after_each(std::function<void()> done) { stream_->after_each(std::move(done)); }
 
@@ -97,7 +100,8 @@ class Evaluation {
   View score_batch(std::int64_t first, std::int64_t count, bool later = false);
   /// The same for a whole batch, as a graph if the device gains from it.
   View repeat_batch(std::int64_t number);
-  void find_mistakes_in(View logits);
+  /// The same logits in memory of the host, when they are ready.
+  View on_host(View logits);
   View mean_of_views(View images);
   /// Reads the samples of rows_ on the host and enqueues their copy. Damaged ones leave rows_.
   void copy_batch(View images);
@@ -119,12 +123,16 @@ class Evaluation {
   std::unique_ptr<ResidentSet> resident_;
   /// The first sample of each batch, on the host; the one of the graph's batch, on the device.
   Memory firsts_, first_;
-  const float* captured_ = nullptr;  ///< the parameters that graph_ reads
-  std::unique_ptr<Graph> graph_;     ///< scores a whole batch
-  View logits_ = {};                 ///< of graph_
-  std::vector<std::int64_t> rows_;   ///< the samples of the batch
+  /// The work that scores a whole batch.
+  struct Captured {
+    const float* parameters = nullptr;  ///< that it reads
+    std::unique_ptr<Graph> graph;
+    View logits = {};
+  } captured_;
+  std::vector<std::int64_t> rows_;  ///< the samples of the batch
   std::optional<WorstMistakes> mistakes_;
-  Memory answers_;  ///< logits of a batch on the host, for mistakes_ of a device
+  PredictionFile* predictions_ = nullptr;
+  Memory answers_;  ///< logits of a batch on the host, of a device
 };
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/files/file.h"
 
 namespace lockstep {
@@ -79,7 +80,7 @@ void write_file(const Options& options, const RunPlan& plan, const RangeTest& te
 
 double RangeTest::rate(std::int64_t step) const {
   const double share = static_cast<double>(step) / static_cast<double>(steps_ - 1);
-  return kLowest * std::pow(kHighest / kLowest, share);
+  return kLowest * power(kHighest / kLowest, share);
 }
 
 bool RangeTest::add(double loss) {

@@ -19,8 +19,8 @@ namespace lockstep {
 namespace {
 
 /// Throws the usage Error with the line of the file whose layer does not fit.
-void require_shapes(const ModelEntry& entry, const Dataset& data) {
-  const auto device = make_cpu_device(1);
+void require_shapes(const ModelEntry& entry, const Dataset& data, std::string_view isa) {
+  const auto device = make_cpu_device(1, "auto", isa);  // the first device decides the set
   Model(*device, entry, data.sample_shape(), data.classes(), 1, Type::f32, /*training=*/true);
 }
 
@@ -130,7 +130,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
     };
     data = open_data(set, source);
     require_fit(entry, data.train->sample_shape());
-    if (!options.model.network.empty()) require_shapes(entry, *data.train);
+    if (!options.model.network.empty()) require_shapes(entry, *data.train, options.device.isa);
     if (options.reports.patience > 0 && !data.validation)
       fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");
     options.data.set_augmentation(*data.train);
@@ -160,7 +160,8 @@ void RunSetup::choose_device(Device* given) {
                               {.deterministic = o.deterministic,
                                .tf32 = o.tf32,
                                .convolution = o.convolution,
-                               .isa = o.isa},
+                               .isa = o.isa,
+                               .arithmetic = o.arithmetic},
                               placement);
   }
   device = given ? given : own_device_.get();
@@ -191,21 +192,16 @@ TrainingStep RunSetup::make_step(Timeline* timeline) const {
 }
 
 std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step, std::int64_t done) const {
-  return lockstep::make_loader(
-      *device, *data.train,
-      {.seed = plan.seed,
-       .global_batch = plan.global_batch,
-       .shards = plan.shards,
-       .first_shard = plan.first_shard,
-       .own_shards = plan.own_shards,
-       .first_position = plan.position_of(done),
-       .type = step.model().input_type(),
-       .ahead = step.steps_ahead() + 1,
-       .held = step.shards_at_once(),
-       .workers =
-           options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2),
-       .pixels = options.data.pixels,
-       .mixing = options.data.mixing});
+  LoaderSpec spec = loader_spec(plan);
+  spec.first_position = plan.position_of(done);
+  spec.type = step.model().input_type();
+  spec.ahead = step.steps_ahead() + 1;
+  spec.held = step.shards_at_once();
+  spec.workers =
+      options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2);
+  spec.pixels = options.data.pixels;
+  spec.mixing = options.data.mixing;
+  return lockstep::make_loader(*device, *data.train, spec);
 }
 
 void require_precision(const Device& device, Type type) {

@@ -144,6 +144,14 @@ void settle_range_test(Options& o) {
   o.reports.trace.clear();
 }
 
+/// The options in which all ranks must agree. Ranks on different processors may limit their own
+/// instruction set; the summary compares their arithmetic.
+std::string common_options(const Options& options) {
+  std::vector<std::string> lines = lines_of(options.text());
+  std::erase_if(lines, [](const std::string& line) { return line.starts_with("isa="); });
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
 }  // namespace
 
 std::unique_ptr<const Options> parse_options(int argc, char** argv, const Program& program,
@@ -197,7 +205,7 @@ int run_training_program(int argc, char** argv, const Program& program) {
   return run_or_print_help(argc, argv, program.name.c_str(), parse, [&](World& world) {
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
-    expect_same(world.comm(), "options", options->text());
+    expect_same(world.comm(), "options", common_options(*options));
     expect_same(world.comm(), "networks", options->model.network);
     return train(world, *options, [&] { return signals.stop_requested(); });
   });

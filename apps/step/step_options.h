@@ -17,6 +17,7 @@
 #include "src/base/view.h"
 #include "src/data/data_options.h"
 #include "src/data/dataset.h"
+#include "src/device/cpu/arithmetic.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/cpu/instruction_set.h"
 #include "src/device/devices.h"
@@ -214,6 +215,7 @@ struct ComputeOptions {
   std::string name = "auto";
   std::string convolution = "auto";
   std::string isa = "auto";
+  std::string arithmetic = "portable";
   bool deterministic = false;
   bool tf32 = false;
   bool no_graph = false;  ///< LOCKSTEP_GRAPH=off, for debugging: the results are the same
@@ -228,6 +230,10 @@ struct ComputeOptions {
         .also_called({"cpu cpu", "no-cuda cpu"});
     rows.entry("--conv", convolution, "Convolution kernels of CPU cores (see --list)",
                convolutions());
+    rows.entry("--arithmetic", arithmetic,
+               "Arithmetic of CPU cores in fp32 (see --list)\n"
+               "It has no effect on GPUs and on activations of 16 bits.",
+               arithmetics());
     rows.entry("--isa", isa, "Widest instruction set of CPU cores (see --list)",
                instruction_sets());
     rows.flag("--deterministic", deterministic,

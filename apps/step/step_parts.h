@@ -12,6 +12,7 @@
 #include "net/model.h"
 #include "net/optimizer.h"
 #include "src/data/dataset.h"
+#include "src/data/loader.h"
 
 namespace lockstep {
 
@@ -30,6 +31,9 @@ struct StepParts {
   /// Null: each rank computes all of an optimizer's step.
   std::unique_ptr<SharedWork> shared_work = nullptr;
 };
+
+/// For the loader of this rank's shards of `plan`, from the first sample on.
+LoaderSpec loader_spec(const RunPlan& plan);
 
 /// Collective. The spec of the reducer for `count` gradients in these buckets.
 ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,

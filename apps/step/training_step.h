@@ -77,6 +77,7 @@ class TrainingStep {
   double loss_now();
 
   const Model& model() const { return *model_; }
+  void time_layers(LayerTimer* timer) { model_->time_layers(timer); }
   const Layout& layout() const { return model_->layout(); }
   const Optimizer& optimizer() const { return *optimizer_; }
   const Reducer& reducer() const { return sync_->reducer(); }

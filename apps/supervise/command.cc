@@ -138,12 +138,6 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
   }
   const int ranks = rank_count(shares);
   const bool one = is_one_host(shares);
-  // One host needs no network. Open MPI 5 warns about networks that it cannot use. Open MPI 4
-  // searches libfabric's networks at each start, except with the pml ob1 and without the btl ofi.
-  if (one) {
-    all["OMPI_MCA_btl"] = "^tcp,ofi";
-    all["OMPI_MCA_pml"] = "ob1";
-  }
   // Open MPI binds each of one or two ranks to one core, for any number of threads. It counts from
   // core 0 even if other jobs use it. Both are right only if the ranks fill the machine.
   if (!one || ranks != cores || !fills) {

@@ -33,9 +33,8 @@ std::vector<std::string> mpirun_words(const Command& command, int ranks,
                                       const std::string& hostfile,
                                       const std::vector<std::string>& names);
 /// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine,
-/// the fast layers on one host, more ranks than cores, root, and no second of grace for ranks whose
-/// run has ended. Only on kThisHost it replaces what the user has set: the names of networks, which
-/// may be down. `cores`: usable_cores(). `fills`: these are all cores of the machine.
+/// more ranks than cores, root, and no second of grace for ranks whose run has ended. Only on
+/// kThisHost it replaces what the user has set: the names of networks, which may be down. `cores`: usable_cores(). `fills`: these are all cores of the machine.
 std::map<std::string, std::string> mpirun_environment(const std::vector<HostRange>& shares,
                                                       int cores, bool fills);
 /// usable_cores() are all cores of this machine.

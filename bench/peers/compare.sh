@@ -1,11 +1,22 @@
 #!/usr/bin/env bash
-# Compares Lockstep with PyTorch and TensorFlow on this machine: the same network, global batch and cores, in turns
-# (A B C A B C ...). Prints a table of medians and ratios.
+# Compares Lockstep with other trainers on this machine: the same network, global batch and cores, in turns
+# (A B C A B C ...). Prints tables of medians. A peer that is not installed or fails is left out.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/../../scripts/common.sh
 . "$(dirname "$0")/../../scripts/common.sh"
 here=$root/bench/peers
-venv=${LOCKSTEP_PEERS:-$root/build-peers}
+peers_folder=${LOCKSTEP_PEERS:-$root/build-peers}
+# Peers with several processes or replicas have one thread in each. The others are one process of as many threads.
+#      peer                    environment driver          processes option
+peers='pytorch                 pytorch     pytorch_ddp.py  ranks
+       pytorch-compile         pytorch     pytorch_ddp.py  ranks     --compile
+       pytorch-threads         pytorch     pytorch_ddp.py  one
+       pytorch-compile-threads pytorch     pytorch_ddp.py  one       --compile
+       ipex                    ipex        pytorch_ddp.py  one       --ipex
+       tensorflow              keras       keras_step.py   ranks
+       tensorflow-xla          keras       keras_step.py   ranks     --xla
+       keras                   keras       keras_step.py   one
+       jax                     keras       keras_step.py   one       --jax'
 # One line per network. The generated data has the shape of its samples, and the batch is that of its recipe. The timed
 # steps take a few seconds.
 #           data      batch steps warmup
@@ -22,29 +33,30 @@ settings='tutorial   synthetic  64  40   5
           mobilenet_v3_large photos 8 3 1
           convnext_tiny photos   8   2   1
           vit_b_16   photos      8   1   1'
-rounds=3 ranks=2 batch='' steps='' warmup='' precisions='' chosen='pytorch tensorflow' nets=tutorial
-# All that both peers have, and those that PyTorch takes from torchvision.
+rounds=3 ranks=2 batch='' steps='' warmup='' precisions='' chosen='pytorch tensorflow' nets=tutorial runs=''
 all=$(awk '$2 != "photos" { printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
 photos=$(awk '$2 == "photos" { printf "%s%s", sep, $1; sep = " " }' <<<"$settings")
+all_peers=$(awk '{ printf "%s%s", sep, $1; sep = " " }' <<<"$peers")
 
 usage() {
   cat <<HELP
 usage: bench/peers/compare.sh [options]
 
-  --net LIST       networks: all: $all ("$nets");
-                   only with --peers pytorch: $photos
+  --net LIST       networks ("$nets"); all: $all;
+                   photos: $photos
   --rounds N       runs of each program, in turns ($rounds)
   --steps N        timed steps of each run (depends on the network)
   --warmup N       steps before the timed ones (depends on the network)
-  --ranks N        processes or replicas, one thread each ($ranks)
+  --ranks N        processes or replicas of one thread, or threads of one process ($ranks)
   --batch N        samples per rank and step (the network's recipe)
   --precision P    fp32, bf16 or both (both; fp32 for several networks or without AVX-512)
-  --peers LIST     some of pytorch pytorch-compile tensorflow tensorflow-xla ("$chosen"); compiling takes a minute or more
+  --peers LIST     peers ("$chosen"), or all; compiling takes a minute or more:
+                   $all_peers
+  --json FILE      file for all runs, one line of JSON each
 
 Environment:
-  LOCKSTEP_PEERS   virtual environment with PyTorch and TensorFlow ($venv)
+  LOCKSTEP_PEERS   folder of virtual environments, which bench/peers/install.sh makes ($peers_folder)
   LOCKSTEP_BUILD   build folder with bench_step ($build)
-bench/peers/README.md explains how to install PyTorch and TensorFlow.
 HELP
 }
 
@@ -62,15 +74,19 @@ while [[ $# -gt 0 ]]; do
       esac ;;
     --peers) chosen=${2:-} ;;
     --net) nets=${2:-} ;;
+    --json)
+      runs=${2:-}
+      { : >"$runs"; } 2>/dev/null || fail "cannot write the file '$runs' of --json. Pass a path in an existing folder." 2 ;;
     *) fail "unknown option $1. See --help." 2 ;;
   esac
   shift 2
 done
-[[ $nets != all ]] || nets=$all
-[[ -n $nets ]] || fail "--net needs a network. Use all, or some of: $all." 2
+nets=" $nets "
+nets=${nets/ all / $all }
+read -r nets <<<"${nets/ photos / $photos }"
+[[ -n $nets ]] || fail "--net needs a network. Use all, photos, or some of: $all $photos." 2
 for net in $nets; do
-  [[ " $all $photos " == *" $net "* ]] || fail "unknown network $net. Use all, or some of: $all $photos." 2
-  [[ " $photos " != *" $net "* || $chosen != *tensorflow* ]] || fail "only PyTorch has $net. Pass --peers pytorch." 2
+  [[ " $all $photos " == *" $net "* ]] || fail "unknown network $net. Use all, photos, or some of: $all $photos." 2
 done
 if [[ -z $precisions ]]; then
   precisions='fp32 bf16'
@@ -78,20 +94,19 @@ if [[ -z $precisions ]]; then
 fi
 
 [[ -x $build/bench_step ]] || fail "$build/bench_step is missing. Build it: cmake --preset release && cmake --build --preset release"
-python=$venv/bin/python
-runners=(lockstep)
+if [[ $chosen == all ]]; then chosen=$all_peers; fi
+found=()
 for peer in $chosen; do
-  case $peer in
-    pytorch | pytorch-compile) module=torch ;;
-    tensorflow | tensorflow-xla) module=tensorflow ;;
-    *) fail "unknown peer $peer. See --help." 2 ;;
-  esac
-  if [[ -x $python ]] && "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$module') is None)"; then
-    runners+=("$peer")
+  environment=$(awk -v peer="$peer" '$1 == peer { print $2 }' <<<"$peers")
+  [[ -n $environment ]] || fail "unknown peer $peer. See --help." 2
+  if [[ -x $peers_folder/$environment/bin/python ]]; then
+    found+=("$peer")
+    python=$peers_folder/$environment/bin/python
   else
-    echo "$me: $venv has no module $module, so $peer is skipped. See bench/peers/README.md, or set LOCKSTEP_PEERS." >&2
+    echo "$me: $peer is left out: there is no environment $peers_folder/$environment. Run bench/peers/install.sh." >&2
   fi
 done
+[[ ${#found[@]} -gt 0 ]] || fail "no peer is left. Run bench/peers/install.sh, or set LOCKSTEP_PEERS."
 
 results=$(mktemp -d -t lockstep-peers.XXXXXX)
 trap 'rm -rf "$results"' EXIT
@@ -122,61 +137,98 @@ for part, count in (("train", 64), ("test", 16)):
         file["labels"] = numpy.arange(count) % 10' "$results/photos"
 }
 
-run() {  # RUNNER NETWORK PRECISION: prints one line of JSON
-  local data own_batch own_steps own_warmup
-  read -r data own_batch own_steps own_warmup < <(awk -v net="$2" '$1 == net { print $2, $3, $4, $5 }' <<<"$settings")
-  local shared=(--batch "${batch:-$own_batch}" --threads 1 --steps "${steps:-$own_steps}" --warmup "${warmup:-$own_warmup}")
-  local set=(--dataset "$data") all_of=(--net "$2" --ranks "$ranks" "${shared[@]}" --dtype "$3")
+run() {  # PROGRAM NETWORK PRECISION: prints one line of JSON
+  local data samples steps_of warmup_of environment driver processes option
+  read -r data samples steps_of warmup_of < <(awk -v net="$2" '$1 == net { print $2, $3, $4, $5 }' <<<"$settings")
+  samples=${batch:-$samples}
+  local timing=(--steps "${steps:-$steps_of}" --warmup "${warmup:-$warmup_of}") set=(--dataset "$data")
   if [[ $data == noise ]]; then set=(--dataset cifar10_32 --data "$results/noise"); fi
   if [[ $data == photos ]]; then set=(--dataset hdf5 --data "$results/photos"); fi
-  case $1 in
-    lockstep)
-      mpirun -np "$ranks" "$build/bench_step" --json --no-bare --model "$2" "${set[@]}" "${shared[@]}" --precision "$3" ;;
-    pytorch) "$python" "$here/pytorch_ddp.py" "${all_of[@]}" ;;
-    pytorch-compile) "$python" "$here/pytorch_ddp.py" "${all_of[@]}" --compile ;;
-    tensorflow) "$python" "$here/tensorflow_mirrored.py" "${all_of[@]}" ;;
-    tensorflow-xla) "$python" "$here/tensorflow_mirrored.py" "${all_of[@]}" --xla ;;
-  esac </dev/null
+  if [[ $1 == lockstep ]]; then
+    mpirun -np "$ranks" "$build/bench_step" --json --no-bare --model "$2" "${set[@]}" --precision "$3" \
+      --batch "$samples" --threads 1 "${timing[@]}" </dev/null
+    return
+  fi
+  read -r environment driver processes option < <(awk -v peer="$1" '$1 == peer { print $2, $3, $4, $5 }' <<<"$peers")
+  local split=(--ranks "$ranks" --batch "$samples" --threads 1)
+  if [[ $processes == one ]]; then split=(--ranks 1 --batch $((samples * ranks)) --threads "$ranks"); fi
+  "$peers_folder/$environment/bin/python" "$here/$driver" --net "$2" --dtype "$3" "${split[@]}" "${timing[@]}" \
+    ${option:+"$option"} </dev/null
 }
 
 value() { sed -n "s/.*\"$1\": *\([0-9.]*\).*/\1/p"; }
 median() { sort -n "$1" | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
 
+leave_out() {  # PROGRAM.NETWORK.PRECISION REASON
+  rm -f "$results/$1"
+  touch "$results/failed.$1"
+  echo "$me: ${1//./ } is left out: $2" >&2
+}
+
+measure() {  # ROUND PROGRAM NETWORK PRECISION: one run, unless an earlier one failed
+  local line rate parameters
+  [[ ! -e $results/failed.$2.$3.$4 ]] || return 0
+  if ! line=$(run "$2" "$3" "$4" 2>"$results/stderr" | grep '"images_per_s"' | tail -n 1); then
+    if [[ $2 == lockstep ]]; then
+      tail -n 15 "$results/stderr" >&2
+      fail "Lockstep printed no images_per_s for $3 in $4. Its last lines are above."
+    fi
+    leave_out "$2.$3.$4" "$(grep -v '^[[:space:]]*$' "$results/stderr" | tail -n 1 | cut -c1-200)"
+    return
+  fi
+  rate=$(value images_per_s <<<"$line") parameters=$(value parameters <<<"$line")
+  if [[ $2 == lockstep ]]; then trained=$parameters; fi
+  if [[ $parameters != "$trained" ]]; then
+    leave_out "$2.$3.$4" "its network has $parameters parameters, but Lockstep's has $trained."
+    return
+  fi
+  echo "$rate" >>"$results/$2.$3.$4"
+  if [[ -n $runs ]]; then
+    echo "{\"round\": $1, \"program\": \"$2\", \"network\": \"$3\", \"type\": \"$4\", ${line#\{}" >>"$runs"
+  fi
+  echo "$me: round $1 of $rounds: $3 $4, $2: $rate samples/s" >&2
+}
+
+# Prints a Markdown table of medians, with a row for each program and a column for each network.
+table() {  # PRECISION
+  local program net peer best ratios="Lockstep / the best peer"
+  echo "| samples/s, $1 | ${nets// / | } |"
+  sed 's/[^ ]*/---/g; s/ /|/g; s/.*/|---|&|/' <<<"$nets"
+  for program in lockstep "${found[@]}"; do
+    printf '| %s |' "$program"
+    for net in $nets; do
+      if [[ -e $results/$program.$net.$1 ]]; then printf ' %.4g |' "$(median "$results/$program.$net.$1")"; else printf ' - |'; fi
+    done
+    echo
+  done
+  for net in $nets; do
+    best=$(for peer in "${found[@]}"; do
+      if [[ -e $results/$peer.$net.$1 ]]; then echo "$(median "$results/$peer.$net.$1") $peer"; fi
+    done | sort -g | tail -n 1)
+    ratios+=" | $(awk -v ours="$(median "$results/lockstep.$net.$1")" '{ if (NF) printf "%.2f %s", ours / $1, $2; else print "-" }' <<<"$best")"
+  done
+  echo "| $ratios |"
+}
+
 mpi_variables "$ranks" "$(usable_cores)"
-[[ " $nets " != *' resnet'* && " $nets " != *' airbench94 '* ]] || make_noise
+if [[ " $nets " == *' resnet'* || " $nets " == *' airbench94 '* ]]; then make_noise; fi
 for net in $nets; do
-  [[ -d $results/photos || " $photos " != *" $net "* ]] || make_photos
+  if [[ ! -d $results/photos && " $photos " == *" $net "* ]]; then make_photos; fi
 done
 for ((round = 1; round <= rounds; round++)); do
   for net in $nets; do
     for precision in $precisions; do
-      for runner in "${runners[@]}"; do
-        line=$(run "$runner" "$net" "$precision" 2>"$results/stderr" | grep '"images_per_s"' | tail -n 1) || {
-          tail -n 15 "$results/stderr" >&2
-          fail "$runner $net $precision printed no images_per_s. Its last lines are above."
-        }
-        rate=$(value images_per_s <<<"$line") parameters=$(value parameters <<<"$line")
-        if [[ $runner == lockstep ]]; then trained=$parameters; fi
-        [[ $parameters == "$trained" ]] ||
-          fail "$net has $parameters parameters under $runner, but $trained under Lockstep. Make the networks equal."
-        echo "$rate" >>"$results/$runner.$net.$precision"
-        echo "$me: round $round of $rounds: $net $precision, $runner: $rate samples/s" >&2
-      done
+      for program in lockstep "${found[@]}"; do measure "$round" "$program" "$net" "$precision"; done
     done
   done
 done
 
-echo "images/s (reuters: sequences/s), median of $rounds runs in turns; $ranks ranks x 1 thread${batch:+, $batch samples each}"
-printf '%-11s %-6s %-15s %10s %22s %11s\n' network type program median 'lowest .. highest' 'lockstep /'
-for net in $nets; do
-  for precision in $precisions; do
-    ours=$(median "$results/lockstep.$net.$precision")
-    for runner in "${runners[@]}"; do
-      file=$results/$runner.$net.$precision
-      theirs=$(median "$file")
-      printf '%-11s %-6s %-15s %10.4g %22s %10.2fx\n' "$net" "$precision" "$runner" "$theirs" \
-        "$(sort -n "$file" | awk 'NR == 1 { low = $1 } END { printf "%.4g .. %.4g", low, $1 }')" \
-        "$(awk -v a="$ours" -v b="$theirs" 'BEGIN { print a / b }')"
-    done
-  done
+echo "Medians of $rounds runs in turns, on $ranks cores. reuters: sequences; all others: images."
+for precision in $precisions; do
+  echo
+  table "$precision" | column -t -s '|' -o '|'
 done
+for peer in "${found[@]}"; do
+  if compgen -G "$results/$peer.*" >/dev/null; then exit 0; fi
+done
+fail "no peer is left. The lines above say why."

@@ -1,4 +1,4 @@
-"""Shared by both peers: the command line, the timing, and the line of JSON at the end."""
+"""Shared by all drivers: the command line, the timing, and the line of JSON at the end."""
 
 import argparse
 import json
@@ -24,9 +24,11 @@ def parse(about):
     return parser
 
 
-def finish(parser):
-    """Returns the options with the recipe. The default batch is that of the recipe."""
+def finish(parser, alone):
+    """Returns the options with the recipe. The default batch is that of the recipe. `alone` is an option for one rank."""
     options = parser.parse_args()
+    if getattr(options, alone) and options.ranks > 1:
+        parser.error(f"--{alone} needs one process. Pass --ranks 1.")
     options.recipe = RECIPES[options.net]
     options.batch = options.batch or options.recipe.batch
     return options
@@ -50,6 +52,6 @@ def report(peer, version, options, times, started, **more):
     print(json.dumps({
         "peer": peer, "version": version, "net": options.net, "ranks": options.ranks, "threads": options.threads,
         "batch": options.batch, "precision": options.dtype, **more,
-        "images_per_s": round(options.batch * options.ranks / times["seconds"], 1),
+        "images_per_s": round(options.batch * options.ranks / times["seconds"], 3),
         "seconds_per_step": round(times["seconds"], 6), "first_step_after_s": round(times["first"] - started, 2),
         "loss": round(times["loss"], 4)}), flush=True)

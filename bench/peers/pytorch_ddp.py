@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A network of apps/networks under PyTorch's DistributedDataParallel over gloo: images/s of a training step.
+"""A network of apps/networks in PyTorch: images/s of a training step. Several ranks use DistributedDataParallel over gloo.
 
 Starts its own processes, or mpirun starts one per rank. Prints one JSON line. README.md in this folder explains how to
 install PyTorch. It does the same work as bench_step: forward, backward with the all-reduce, and the update, on samples
@@ -19,10 +19,11 @@ def options_of_command_line():
     parser.add_argument("--layout", choices=["channels_last", "contiguous"], default="channels_last",
                         help="memory layout of images (channels_last)")
     parser.add_argument("--compile", action="store_true", help="use torch.compile")
+    parser.add_argument("--ipex", action="store_true", help="use Intel Extension for PyTorch, only with --ranks 1")
     parser.add_argument(
         "--rendezvous", metavar="FILE",
         help="new file that all hosts share, if mpirun starts the ranks; GLOO_SOCKET_IFNAME names their network")
-    return finish(parser)
+    return finish(parser, "ipex")
 
 
 def make_optimizer(model, recipe, dtype):
@@ -48,6 +49,17 @@ def make_optimizer(model, recipe, dtype):
     return optim.NAdam(groups, lr=recipe.rate, eps=1e-7, momentum_decay=0.004, foreach=True)
 
 
+def with_ipex(model, optimizer, dtype):
+    """Returns the model and the optimizer with blocked weights and fused updates. Muon needs plain weights."""
+    import intel_extension_for_pytorch  # replaces kernels
+    from torch import bfloat16, float32, optim
+
+    if not isinstance(optimizer, optim.Optimizer):
+        return model, optimizer
+    return intel_extension_for_pytorch.optimize(model.train(), optimizer=optimizer,
+                                                dtype=bfloat16 if dtype == "bf16" else float32)
+
+
 def run(rank, options, rendezvous, started):
     import torch
     from torch import nn
@@ -57,15 +69,19 @@ def run(rank, options, rendezvous, started):
     recipe = options.recipe
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=options.ranks)
+    if options.ranks > 1:
+        torch.distributed.init_process_group(
+            "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=options.ranks)
     layout = torch.channels_last if options.layout == "channels_last" else torch.contiguous_format
     model = NETWORKS[options.net](recipe).to(memory_format=layout)
     parameters = sum(p.numel() for p in model.parameters())
     optimizer = make_optimizer(model, recipe, options.dtype)
-    # Each rank keeps its own statistics of batch norm, as in Lockstep. PyTorch 2.15 has a new name for this option.
-    warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
-    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False)
+    if options.ipex:
+        model, optimizer = with_ipex(model, optimizer, options.dtype)
+    if options.ranks > 1:
+        # Each rank keeps its own statistics of batch norm, as in Lockstep. PyTorch 2.15 has a new name for this option.
+        warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, broadcast_buffers=False)
     if options.compile:
         model = torch.compile(model)
 
@@ -93,8 +109,9 @@ def run(rank, options, rendezvous, started):
     times = time_steps(step, options)
     if rank == 0:
         report("pytorch_ddp", torch.__version__, options, times, started, layout=options.layout,
-               compiled=options.compile, parameters=parameters)
-    torch.distributed.destroy_process_group()
+               compiled=options.compile, ipex=options.ipex, parameters=parameters)
+    if options.ranks > 1:
+        torch.distributed.destroy_process_group()
 
 
 def main():
@@ -106,6 +123,8 @@ def main():
         import torch.multiprocessing
     except ImportError:
         raise SystemExit("pytorch_ddp.py: PyTorch is missing. Install it as bench/peers/README.md explains.")
+    if options.ranks == 1:
+        return run(0, options, None, started)
     if options.rendezvous:
         return run(int(os.environ["OMPI_COMM_WORLD_RANK"]), options, options.rendezvous, started)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Sample shape, optimizer and hyperparameters of each network, for both peers: the recipes of apps/networks."""
+"""Sample shape, optimizer and hyperparameters of each network, for all peers: the recipes of apps/networks."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,6 @@ class Recipe:
     smoothing: float = 0.0  # label smoothing
     decay: float = 0.0  # L2 of all filters and matrices, unless the network sets its own
     vocabulary: int = 0  # of texts; 0 for images
-
-    @property
-    def unit(self):
-        return "sequences" if self.vocabulary else "images"
 
 
 _MNIST = dict(sample=(28, 28, 1), classes=10)

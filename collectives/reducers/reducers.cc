@@ -22,6 +22,10 @@ std::vector<ReducerEntry> make_registry() {
        "nccl on GPUs that no ranks share; else shared on one host, and between hosts hierarchical "
        "or the fastest of three; canonical order on CPU cores",
        make_auto_reducer, /*on_device=*/false, /*rounds=*/true, /*any_shares=*/true},
+      {"factors",
+       "as auto, except that dense layers in fp32 on CPU cores send the factors of their gradients "
+       "if these are fewer numbers; auto does so between hosts if it is faster",
+       make_auto_reducer},
       {"shared", "in memory that all ranks of one host map; canonical order", make_shared_reducer,
        /*on_device=*/false, /*rounds=*/false, /*any_shares=*/true},
       {"hierarchical",
@@ -57,8 +61,9 @@ RankGpu gpu_of(Device& device) {
 
 /// For gradients in memory that the host may not touch.
 std::unique_ptr<Reducer> make_on_device(const ReducerEntry& entry, ReducerSpec spec) {
-  if (entry.name == "auto" && spec.comm.size() == 1) return make_lone_reducer(spec);
-  if (entry.on_device || entry.name == "auto") {
+  const bool chooses = entry.name == "auto" || entry.name == "factors";
+  if (chooses && spec.comm.size() == 1) return make_lone_reducer(spec);
+  if (entry.on_device || chooses) {
     RankGpu own;
     agree(spec.comm, [&] { own = gpu_of(spec.device); });
     const std::vector<RankGpu> gpus = gather_gpus(spec.comm, own);

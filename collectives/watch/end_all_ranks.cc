@@ -11,6 +11,7 @@
 
 #include "collectives/comm/communicator.h"
 #include "collectives/watch/launch.h"
+#include "collectives/watch/launcher.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -36,13 +37,20 @@ void print_line(const std::string& line) {
   if (failure_record) failure_record(line);
 }
 
+/// The launcher has this long to end the ranks of all hosts by itself.
+constexpr double kLauncherSeconds = 5;
+
 [[noreturn]] void abort_all(int exit_code) {
   std::fflush(nullptr);
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   silence_abort(::getenv);
-  if (initialized && !finalized) MPI_Abort(MPI_COMM_WORLD, exit_code);
+  if (initialized && !finalized) {
+    const Launcher launcher = find_launcher();
+    if (!launcher.shared && !on_one_host(::getenv)) end_later(launcher, kLauncherSeconds);
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+  }
   std::_Exit(exit_code);
 }
 

@@ -92,6 +92,22 @@ VerboseStart::~VerboseStart() {
   if (bool* quiet = quiet_of_library()) *quiet = true;
 }
 
+bool on_one_host(const Environment& environment) {
+  const int ranks = number(environment, "OMPI_COMM_WORLD_SIZE");
+  if (ranks > 0) return ranks == number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  return !has_launcher(environment) || number(environment, "SLURM_STEP_NUM_NODES") == 1;
+}
+
+std::map<std::string, std::string> layers_of_one_host(const Environment& environment) {
+  if (!on_one_host(environment) || environment("OMPI_MCA_mtl") != nullptr) return {};
+  // Only the pml ob1 without the btl ofi does not search libfabric's networks.
+  std::map<std::string, std::string> layers = {{"OMPI_MCA_btl", "^tcp,ofi"},
+                                               {"OMPI_MCA_pml", "ob1"}};
+  std::erase_if(layers,
+                [&](const auto& layer) { return environment(layer.first.c_str()) != nullptr; });
+  return layers;
+}
+
 bool silence_abort(const Environment& environment) {
   bool* quiet = quiet_of_library();
   if (quiet == nullptr || environment("OMPI_COMM_WORLD_SIZE") == nullptr) return false;

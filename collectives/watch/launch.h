@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 namespace lockstep {
@@ -42,6 +43,14 @@ class VerboseStart {
  private:
   std::string quiet_;  ///< value of the variable; empty: not set
 };
+
+/// Whether all ranks of the run are on this host. False if the launcher does not tell.
+bool on_one_host(const Environment& environment);
+
+/// Variables for MPI_Init of Open MPI by which ranks on one host use its memory only. Its search for
+/// networks takes a second in version 4, and version 5 warns about networks that it cannot use.
+/// Without those that the user set. Empty unless on_one_host().
+std::map<std::string, std::string> layers_of_one_host(const Environment& environment);
 
 /// Prevents the boxes of Open MPI 4 about a following MPI_Abort. (mpirun always prints two boxes
 /// about a rank that exits with a non-zero code.) Returns false, without effect, for another MPI or

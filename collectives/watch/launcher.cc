@@ -1,6 +1,7 @@
 #include "collectives/watch/launcher.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -39,6 +40,17 @@ bool send(int descriptor, int pid, int signal) {
   return ::kill(pid, signal) == 0;
 }
 
+/// Returns early if the process ends.
+void wait_for_end(int descriptor, int pid, double seconds) {
+  pollfd ends = {.fd = descriptor, .events = POLLIN, .revents = 0};
+  if (descriptor >= 0) {
+    ::poll(&ends, 1, static_cast<int>(seconds * 1e3));
+    return;
+  }
+  constexpr double kLook = 0.1;
+  for (; seconds > 0 && ::kill(pid, 0) == 0; seconds -= kLook) sleep_for(std::min(seconds, kLook));
+}
+
 int open_process(int pid) {
 #ifdef SYS_pidfd_open
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
@@ -55,10 +67,10 @@ int open_process(int pid) {
     ::close(file);
   const int descriptor = open_process(pid);
   if (descriptor < 0 && errno == ESRCH) ::_exit(0);  // gone; its pid may be reused
-  sleep_for(delay);
+  wait_for_end(descriptor, pid, delay);
   for (const int signal : {SIGTERM, SIGTERM, SIGKILL}) {
     if (!send(descriptor, pid, signal)) break;  // gone
-    sleep_for(signal == SIGTERM ? kBetween : 0);
+    wait_for_end(descriptor, pid, signal == SIGTERM ? kBetween : 0);
   }
   ::_exit(0);
 }
@@ -72,7 +84,7 @@ Launcher find_launcher() {
     name.resize(std::min(name.find('.'), name.size()));  // mpirun.openmpi
     if (name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "prterun")
       return {pid, true};
-    if (name == "orted" || name == "prted") return {pid, false};
+    if (name == "orted" || name == "prted") return {pid, false, name == "prted"};
   }
   return {};
 }

@@ -11,6 +11,8 @@ namespace lockstep {
 struct Launcher {
   int pid = 0;        ///< 0: no known launcher started this process
   bool main = false;  ///< mpirun, not its daemon on this host
+  /// A daemon of PRRTE, which may serve other runs too.
+  bool shared = false;
 };
 
 /// The nearest ancestor that is a launcher of Open MPI. SLURM's does not count, because srun gives

@@ -119,9 +119,10 @@ std::unique_ptr<Layer> make_batch_norm(LayerRow& row) {
   options.follow = row.number("follow", kSmall, options.follow);
   options.epsilon = row.number("epsilon", kSmall, options.epsilon);
   options.scale = row.flag("gamma", true);
-  const std::string activation = row.choice("activation", {"none", "relu", "gelu"});
+  const std::string activation = row.choice("activation", {"none", "relu", "gelu", "hard_swish"});
   if (activation == "relu") options.activation = Activation::relu;
   if (activation == "gelu") options.activation = Activation::gelu;
+  if (activation == "hard_swish") options.activation = Activation::hard_swish;
   return batch_norm(options);
 }
 
@@ -143,7 +144,7 @@ constexpr LayerKind kKinds[] = {
     {"global_average_pool", "the mean of each channel",
      [](LayerRow&) { return global_average_pool(); }},
     {"global_max_pool", "the maximum of each channel", [](LayerRow&) { return global_max_pool(); }},
-    {"batch_norm", "normalisation of each channel over the batch [, ReLU or GELU]",
+    {"batch_norm", "normalisation of each channel over the batch [, ReLU, GELU or hard swish]",
      make_batch_norm},
     {"layer_norm", "normalisation of the last extent",
      [](LayerRow& row) { return layer_norm(row.number("epsilon", kSmall, 1e-5f)); }},

@@ -43,6 +43,7 @@ std::string gelu_of(OnnxGraph& graph, const std::string& x) {
 std::string activated(OnnxLayer& l, const std::string& name) {
   if (l.number("relu") > 0) return l.graph.node("Relu", {name});
   if (l.number("gelu") > 0) return gelu_of(l.graph, name);
+  if (l.number("hard_swish") > 0) return l.graph.node("HardSwish", {name});
   return name;
 }
 

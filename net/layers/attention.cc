@@ -12,9 +12,10 @@
 #include <limits>
 #include <utility>
 
+#include "net/exponential.h"
 #include "net/layers.h"
-#include "net/layers/exponential.h"
 #include "src/device/each.h"
+#include "src/device/team_sums.h"
 
 namespace lockstep {
 namespace {
@@ -81,21 +82,18 @@ struct Softmax {
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     float* score = scores + row * width.padded;
     T* const weights = to + row * width.padded;
-    float most = std::numeric_limits<float>::lowest(), sum = 0;
-    for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
-      most = score[c] > most ? score[c] : most;
-    most = team.max(most);
+    const float factor = scale,
+                most = highest_of(team, width.columns, std::numeric_limits<float>::lowest(),
+                                  [=](std::int64_t c) { return score[c]; });
+    const auto power = [=](std::int64_t c) { return exp_of_negative(factor * (most - score[c])); };
     if constexpr (Team::lanes > 1) {  // a GPU computes them twice, because its memory is slower
+      const float share = 1 / sum_of(team, width.columns, power);
       for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
-        sum += exp_of_negative(scale * (most - score[c]));
-      const float share = 1 / team.sum(sum);
-      for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
-        weights[c] = share * exp_of_negative(scale * (most - score[c]));
+        weights[c] = share * power(c);
     } else {
-      for (std::int64_t c = 0; c < width.columns; ++c)
-        score[c] = exp_of_negative(scale * (most - score[c]));
-      for (std::int64_t c = 0; c < width.columns; ++c) sum += score[c];
-      const float share = 1 / sum;
+      for (std::int64_t c = 0; c < width.columns; ++c) score[c] = power(c);
+      const float share =
+          1 / sum_of(team, width.columns, [=](std::int64_t c) { return score[c]; });
       for (std::int64_t c = 0; c < width.columns; ++c) weights[c] = share * score[c];
     }
     width.clear_rest(weights, team);
@@ -112,15 +110,15 @@ struct SoftmaxGradient {
   float scale;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t begin = row * width.padded;
-    float sum = 0;
+    const T* const weight = weights + row * width.padded;
+    const float* const slope = slopes + row * width.padded;
+    T* const gradient = to + row * width.padded;
+    const float sum = sum_of(team, width.columns, [=](std::int64_t c) {
+      return static_cast<float>(weight[c]) * slope[c];
+    });
     for (std::int64_t c = team.lane; c < width.columns; c += team.lanes)
-      sum += static_cast<float>(weights[begin + c]) * slopes[begin + c];
-    sum = team.sum(sum);
-    for (std::int64_t c = team.lane; c < width.columns; c += team.lanes) {
-      to[begin + c] = scale * static_cast<float>(weights[begin + c]) * (slopes[begin + c] - sum);
-    }
-    width.clear_rest(to + begin, team);
+      gradient[c] = scale * static_cast<float>(weight[c]) * (slope[c] - sum);
+    width.clear_rest(gradient, team);
   }
 };
 

@@ -5,9 +5,8 @@
 // The passes wait for memory, so there are few. A block's squares are summed right after its
 // values, while these are in a cache, around the block's own mean. Around a distant mean they would
 // lose digits. They are moved to the mean of all later. An activation after the normalisation is
-// part of it. Backward computes y before the activation again. A ReLU's mask costs little, so both
-// passes compute it. The gradient of another activation replaces dy in the first pass. All values
-// are rounded as those of an activation that is a layer of its own, so the bits are the same.
+// part of it. Backward computes y before the activation again. Activations of lines cost little, so
+// both passes compute them. The gradient of GELU replaces dy in the first pass. All values are rounded as those of an activation that is a layer of its own, so the bits are the same.
 //
 // Sources: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing
 // internal covariate shift", ICML 2015; the running variance is the unbiased one, as PyTorch has
@@ -19,6 +18,7 @@
 #include "net/block_sums.h"
 #include "net/layers.h"
 #include "net/layers/batch_norm_kernels.h"
+#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -34,9 +34,11 @@ class BatchNormLayer : public Layer {
     rows_ = in.count() / channels_;
     setup.numbers = {{"epsilon", options_.epsilon},
                      {"relu", options_.activation == Activation::relu},
-                     {"gelu", options_.activation == Activation::gelu}};
+                     {"gelu", options_.activation == Activation::gelu},
+                     {"hard_swish", options_.activation == Activation::hard_swish}};
     const std::int64_t lanes = setup.device.traits().lanes;
-    blocks_ = row_blocks(rows_, channels_, lanes);
+    block_rows_ = ceil_div(rows_, row_blocks(rows_, channels_, lanes));
+    blocks_ = ceil_div(rows_, block_rows_);
     apply_blocks_ = apply_blocks(rows_, channels_, lanes);
     if (options_.scale) setup.parameter("gamma", {channels_}, {Init::Kind::constant, 1});
     setup.parameter("beta", {channels_}, {Init::Kind::constant, 0});
@@ -107,6 +109,8 @@ class BatchNormLayer : public Layer {
         return "batch_norm + relu";
       case Activation::gelu:
         return "batch_norm + gelu";
+      case Activation::hard_swish:
+        return "batch_norm + hard_swish";
       default:
         return "batch_norm";
     }
@@ -130,6 +134,8 @@ class BatchNormLayer : public Layer {
     dispatch(x.type, [&]<class T>(T*) {
       if (options_.activation == Activation::relu) return f.template operator()<T, Relu>();
       if (options_.activation == Activation::gelu) return f.template operator()<T, Gelu>();
+      if (options_.activation == Activation::hard_swish)
+        return f.template operator()<T, HardSwish>();
       f.template operator()<T, Linear>();
     });
   }
@@ -139,6 +145,7 @@ class BatchNormLayer : public Layer {
             rows_,
             channels_,
             blocks_,
+            block_rows_,
             saved(call, mean_),
             saved(call, inverse_),
             reinterpret_cast<float*>(call.scratch),
@@ -168,7 +175,7 @@ class BatchNormLayer : public Layer {
   }
 
   BatchNormOptions options_;
-  std::int64_t rows_ = 0, channels_ = 0, blocks_ = 0, apply_blocks_ = 0;
+  std::int64_t rows_ = 0, channels_ = 0, blocks_ = 0, block_rows_ = 0, apply_blocks_ = 0;
   std::size_t mean_ = 0, inverse_ = 0, variance_ = 0;
   /// Without options_.scale: substitutes for gamma and its gradient.
   std::size_t ones_ = 0, unwanted_ = 0;

@@ -11,15 +11,18 @@
 namespace lockstep::batch_norm_kernels {
 
 /// The arguments of all bodies: x as `rows` of `channels`, arrays of `channels` elements, and
-/// partial sums of 2 * `blocks` such arrays.
+/// partial sums of 2 * `blocks` such arrays. A block has `block_rows`; the last one may have fewer.
 template <class T>
 struct Batch {
   const T* x;
-  std::int64_t rows, channels, blocks;
+  std::int64_t rows, channels, blocks, block_rows;
   float *mean, *inverse, *partial;
   const float *gamma, *beta;
 
-  HOST_DEVICE std::int64_t begin(std::int64_t block) const { return rows * block / blocks; }
+  HOST_DEVICE std::int64_t begin(std::int64_t block) const { return block * block_rows; }
+  HOST_DEVICE std::int64_t end(std::int64_t block) const {
+    return block + 1 < blocks ? (block + 1) * block_rows : rows;
+  }
   /// The blocks' sums of a channel, in double. They begin at `sums`.
   template <class Team>
   HOST_DEVICE double total(const float* sums, std::int64_t c, Team team) const {
@@ -28,11 +31,16 @@ struct Batch {
   /// The sum of a channel's squares around the mean of all.
   template <class Team>
   HOST_DEVICE double squares(std::int64_t c, float mean_of_all, Team team) const {
+    // Two divisions for all blocks.
+    const auto full = static_cast<double>(block_rows),
+               rest = static_cast<double>(rows - begin(blocks - 1));
+    const double share = 1 / full, share_of_rest = 1 / rest;
     double sum = 0;
     for (std::int64_t block = team.lane; block < blocks; block += team.lanes) {
-      const auto size = static_cast<double>(begin(block + 1) - begin(block));
-      const double apart = partial[block * channels + c] / size - mean_of_all;
-      sum += partial[(blocks + block) * channels + c] + size * apart * apart;
+      const bool last = block + 1 == blocks;
+      const double apart =
+          partial[block * channels + c] * (last ? share_of_rest : share) - mean_of_all;
+      sum += partial[(blocks + block) * channels + c] + (last ? rest : full) * apart * apart;
     }
     return team.sum(sum);
   }
@@ -74,6 +82,17 @@ HOST_DEVICE float rounded(float value) {
   return static_cast<float>(static_cast<T>(value));
 }
 
+/// y before the activation as a layer of T passes it to Unit. A ReLU needs no rounding.
+template <class T, class Unit>
+HOST_DEVICE float passed(float value) {
+  return std::is_same_v<Unit, Linear> || std::is_same_v<Unit, Relu> ? value : rounded<T>(value);
+}
+/// The gradient of y before the activation, as that layer returns it.
+template <class T, class Unit>
+HOST_DEVICE float returned(float value, float dy) {
+  return passed<T, Unit>(Unit::gradient(passed<T, Unit>(value), dy));
+}
+
 /// partial[block] = sum of x over the block's rows; partial[blocks + block] = sum of the squares of
 /// x minus the block's mean.
 template <class T>
@@ -84,7 +103,7 @@ struct SumRows {
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
-    const std::int64_t begin = b.begin(block), end = b.begin(block + 1);
+    const std::int64_t begin = b.begin(block), end = b.end(block);
     const float share = 1 / static_cast<float>(end - begin);
     const T* const x = b.x + c;
     float sum[kMost], squares[kMost];
@@ -201,7 +220,7 @@ struct Normalize {
     for_rows<4>(begin, end, count, load, [&](std::int64_t row, const auto& x) {
       write(y + row * b.channels + c, count, [&](int k) {
         const float value = channels.scaled(channels.normalized(x[k], k), k);
-        return Unit::value(kReplaces<Unit> ? rounded<T>(value) : value);
+        return Unit::value(passed<T, Unit>(value));
       });
     });
   }
@@ -225,7 +244,7 @@ struct SumGradients {
       const std::int64_t place = row * b.channels + c;
       return Pair{read(b.x + place, count), read(static_cast<const T*>(dy) + place, count)};
     };
-    for_rows<8>(b.begin(block), b.begin(block + 1), count, load, [&](auto row, const auto& at) {
+    for_rows<8>(b.begin(block), b.end(block), count, load, [&](auto row, const auto& at) {
       const auto add = [&](int k, float gradient) {
         beta[k] += gradient;
         gamma[k] += gradient * channels.normalized(at.x[k], k);
@@ -234,14 +253,14 @@ struct SumGradients {
         float own[kMost];  // loops of one purpose each, for the CPU's compiler
         for_columns(count, [&](int k) {
           const float scaled = channels.scaled(channels.normalized(at.x[k], k), k);
-          own[k] = rounded<T>(Unit::gradient(rounded<T>(scaled), at.dy[k]));
+          own[k] = returned<T, Unit>(scaled, at.dy[k]);
         });
         write(dy + row * b.channels + c, count, [&](int k) { return own[k]; });
         for_columns(count, [&](int k) { add(k, own[k]); });
       } else {
         for_columns(count, [&](int k) {
           const float scaled = channels.scaled(channels.normalized(at.x[k], k), k);
-          add(k, Unit::gradient(scaled, at.dy[k]));
+          add(k, returned<T, Unit>(scaled, at.dy[k]));
         });
       }
     });
@@ -297,7 +316,7 @@ struct InputGradient {
     for_rows<4>(begin, end, count, load, [&](std::int64_t row, const auto& at) {
       write(dx + row * b.channels + c, count, [&](int k) {
         const float normalized = channels.normalized(at.x[k], k);
-        const float gradient = Unit::gradient(channels.scaled(normalized, k), at.dy[k]);
+        const float gradient = returned<T, Unit>(channels.scaled(normalized, k), at.dy[k]);
         return channels.gamma[k] * channels.inverse[k] *
                (gradient - share * (sums[k] + normalized * products[k]));
       });

@@ -5,6 +5,8 @@
 // prevent neural networks from overfitting", JMLR 15, 2014; Huang, Sun, Liu, Sedra, Weinberger,
 // "Deep networks with stochastic depth", ECCV 2016.
 
+#include <algorithm>
+
 #include "net/layers.h"
 #include "net/layers/elementwise.h"
 #include "src/base/random.h"
@@ -15,13 +17,15 @@ namespace {
 
 using Key = std::array<std::uint32_t, 2>;
 
-/// y = scale * x, or 0 if the mask drops it; four values of a sample at a time.
+/// y = scale * x, or 0 if the mask drops it. A row of the kernel is kQuads groups of four values of
+/// a sample: one block of Philox decides about a group.
 template <class T>
 struct Mask {
+  static constexpr int kQuads = 32;
   const T* x;
   T* y;
-  /// Values of a sample, and groups of four values.
-  std::int64_t row, quads;
+  /// Values of a sample, and rows.
+  std::int64_t values, rows;
   Key key;
   const std::int64_t* position;
   std::int64_t offset;
@@ -29,18 +33,40 @@ struct Mask {
   std::uint32_t dropped;
   float scale;
 
-  HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t sample = quotient(i, quads), quad = i - sample * quads,
-                       begin = sample * row + quad * 4;
+  /// The random numbers of a group.
+  HOST_DEVICE std::array<std::uint32_t, 4> draw(std::uint64_t sample, std::int64_t quad) const {
+    return philox({static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(Purpose::dropout),
+                   static_cast<std::uint32_t>(sample >> 32), static_cast<std::uint32_t>(sample)},
+                  key);
+  }
+
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const std::int64_t sample = quotient(row, rows), quad = (row - sample * rows) * kQuads;
     const auto at = static_cast<std::uint64_t>(*position + offset + sample);
-    const auto words =
-        philox({static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(Purpose::dropout),
-                static_cast<std::uint32_t>(at >> 32), static_cast<std::uint32_t>(at)},
-               key);
-    const std::int64_t left = row - quad * 4;
-    for (int k = 0; k < 4 && k < left; ++k) {
-      y[begin + k] = words[k] < dropped ? 0.0f : static_cast<float>(x[begin + k]) * scale;
+    const std::int64_t begin = sample * values + quad * 4,
+                       count = std::min<std::int64_t>(values - quad * 4, 4 * kQuads);
+    const T* const from = x + begin;
+    T* const to = y + begin;
+    if constexpr (Team::lanes == 1) {
+      std::uint32_t words[4 * kQuads];  // of all groups at once, in vector registers
+#pragma GCC ivdep
+      for (int k = 0; k < kQuads; ++k) {
+        const auto of_group = draw(at, quad + k);
+        for (int j = 0; j < 4; ++j) words[4 * k + j] = of_group[j];
+      }
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < count; ++i) to[i] = masked(from[i], words[i]);
+    } else {
+      for (std::int64_t k = team.lane; 4 * k < count; k += team.lanes) {
+        const auto words = draw(at, quad + k);
+        for (int j = 0; j < 4 && 4 * k + j < count; ++j)
+          to[4 * k + j] = masked(from[4 * k + j], words[j]);
+      }
     }
+  }
+  HOST_DEVICE float masked(T value, std::uint32_t word) const {
+    return word < dropped ? 0.0f : static_cast<float>(value) * scale;
   }
 };
 
@@ -86,18 +112,19 @@ class DropoutLayer : public Layer {
     if (call.batch == nullptr) return copy(*call.stream, from, to);
     dispatch(from.type, [&]<class T>(T*) {
       const TrainingBatch& batch = *call.batch;
-      const std::int64_t row = from.shape.row(), quads = (row + 3) / 4;
+      const std::int64_t values = from.shape.row(), blocks = ceil_div(values, 4 * Mask<T>::kQuads);
       const Mask<T> mask{from.as<T>(),
                          to.as<T>(),
-                         row,
-                         quads,
+                         values,
+                         blocks,
                          key(batch.seed),
                          batch.position,
                          batch.offset,
                          static_cast<std::uint32_t>(static_cast<double>(rate_) * 0x1p32),
                          1 / (1 - rate_)};
-      if (!samples_) return each(*call.stream, from.shape[0] * quads, mask);
-      const std::int64_t columns = from.shape.back(), rows = row / columns;
+      if (!samples_)
+        return each_row(*call.stream, from.shape[0] * blocks, 4 * Mask<T>::kQuads, mask);
+      const std::int64_t columns = from.shape.back(), rows = values / columns;
       each_row(*call.stream, from.shape[0] * rows, columns, SampleMask<T>{mask, rows, columns});
     });
   }

@@ -8,6 +8,7 @@
 #include "net/block_sums.h"
 #include "net/layers.h"
 #include "src/device/each.h"
+#include "src/device/team_sums.h"
 
 namespace lockstep {
 namespace {
@@ -18,10 +19,6 @@ struct Rows {
   const T* x;
   std::int64_t rows, columns;
   float *mean, *inverse;
-
-  HOST_DEVICE float normalized(std::int64_t row, std::int64_t c) const {
-    return (static_cast<float>(x[row * columns + c]) - mean[row]) * inverse[row];
-  }
 };
 
 template <class T>
@@ -34,15 +31,13 @@ struct Forward {
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const T* x = r.x + row * r.columns;
     const auto count = static_cast<float>(r.columns);
-    float sum = 0, squares = 0;
-    for (std::int64_t c = team.lane; c < r.columns; c += team.lanes)
-      sum += static_cast<float>(x[c]);
-    const float mean = team.sum(sum) / count;
-    for (std::int64_t c = team.lane; c < r.columns; c += team.lanes) {
+    const float mean =
+        sum_of(team, r.columns, [=](std::int64_t c) { return static_cast<float>(x[c]); }) / count;
+    const float squares = sum_of(team, r.columns, [=](std::int64_t c) {
       const float value = static_cast<float>(x[c]) - mean;
-      squares += value * value;
-    }
-    const float inverse = 1 / std::sqrt(team.sum(squares) / count + epsilon);
+      return value * value;
+    });
+    const float inverse = 1 / std::sqrt(squares / count + epsilon);
     for (std::int64_t c = team.lane; c < r.columns; c += team.lanes) {
       y[row * r.columns + c] = (static_cast<float>(x[c]) - mean) * inverse * gamma[c] + beta[c];
     }
@@ -111,20 +106,27 @@ struct InputGradient {
   const float* gamma;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t begin = row * r.columns;
-    float sum = 0, along = 0;
-    for (std::int64_t c = team.lane; c < r.columns; c += team.lanes) {
-      const float gradient = gamma[c] * static_cast<float>(dy[begin + c]);
-      sum += gradient;
-      along += gradient * r.normalized(row, c);
-    }
-    const float each = 1 / static_cast<float>(r.columns);
-    sum = team.sum(sum) * each;
-    along = team.sum(along) * each;
-    for (std::int64_t c = team.lane; c < r.columns; c += team.lanes) {
-      const float gradient = gamma[c] * static_cast<float>(dy[begin + c]);
-      dx[begin + c] = r.inverse[row] * (gradient - sum - r.normalized(row, c) * along);
-    }
+    const T *const x = r.x + row * r.columns, *const from = dy + row * r.columns;
+    T* const to = dx + row * r.columns;
+    const float mean = r.mean[row], inverse = r.inverse[row];
+    const auto normalized = [=](std::int64_t c) {
+      return (static_cast<float>(x[c]) - mean) * inverse;
+    };
+    const auto gradient = [=, gamma = gamma](std::int64_t c) {
+      return gamma[c] * static_cast<float>(from[c]);
+    };
+    float sums[2];  // of the gradients: by themselves, and along x
+    add_up(
+        team, 0, r.columns,
+        [=](std::int64_t c, float* terms) {
+          terms[0] = gradient(c);
+          terms[1] = terms[0] * normalized(c);
+        },
+        sums);
+    const float each = 1 / static_cast<float>(r.columns), sum = sums[0] * each,
+                along = sums[1] * each;
+    for (std::int64_t c = team.lane; c < r.columns; c += team.lanes)
+      to[c] = inverse * (gradient(c) - sum - normalized(c) * along);
   }
 };
 

@@ -66,12 +66,11 @@ constexpr int kNoTap = 255;
 template <class T, class Team, class F>
 HOST_DEVICE void each_block(Team team, int pixels, int channels, bool packed, F f) {
   if constexpr (Team::lanes == 1) {
-    constexpr int kBlock = 64;
     for (int pixel = 0; pixel < pixels; ++pixel) {
       int c = 0;
-      for (; c + kBlock <= channels; c += kBlock)
-        f.template operator()<kBlock>(pixel, c, Fixed<kBlock>());
-      if (c < channels) f.template operator()<kBlock>(pixel, c, channels - c);
+      for (; c + 64 <= channels; c += 64) f.template operator()<64>(pixel, c, Fixed<64>());
+      for (; c + 32 <= channels; c += 32) f.template operator()<32>(pixel, c, Fixed<32>());
+      if (c < channels) f.template operator()<32>(pixel, c, channels - c);
     }
   } else {
     const auto share = [&]<int kCount>(std::integral_constant<int, kCount> count) {
@@ -137,9 +136,9 @@ HOST_DEVICE void highest(const Lines& l, bool relu, int oy, int ox, Count count,
       }
     }
   }
-  write(y, count, [&](int c) { return relu & (best[c] <= 0) ? 0.0f : best[c]; });
+  write(y, count, [&](int c) { return (relu & (best[c] <= 0)) ? 0.0f : best[c]; });
   write(argmax, count, [&](int c) {
-    return static_cast<std::uint8_t>(relu & (best[c] <= 0) ? kNoTap : which[c]);
+    return static_cast<std::uint8_t>((relu & (best[c] <= 0)) ? kNoTap : which[c]);
   });
 }
 

@@ -1,9 +1,9 @@
 // Softmax over the last extent.
 
-#include <cmath>
-
+#include "net/exponential.h"
 #include "net/layers.h"
 #include "src/device/each.h"
+#include "src/device/team_sums.h"
 
 namespace lockstep {
 namespace {
@@ -16,17 +16,14 @@ struct Forward {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const T* from = x + row * columns;
-    float highest = from[0], sum = 0;
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
-      const float value = from[c];
-      highest = value > highest ? value : highest;
-    }
-    highest = team.max(highest);
+    const float highest = highest_of(team, columns, static_cast<float>(from[0]),
+                                     [=](std::int64_t c) { return static_cast<float>(from[c]); });
+    const auto power = [=](std::int64_t c) {
+      return exponential(static_cast<float>(from[c]) - highest);
+    };
+    const float sum = sum_of(team, columns, power);
     for (std::int64_t c = team.lane; c < columns; c += team.lanes)
-      sum += std::exp(static_cast<float>(from[c]) - highest);
-    sum = team.sum(sum);
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes)
-      y[row * columns + c] = std::exp(static_cast<float>(from[c]) - highest) / sum;
+      y[row * columns + c] = power(c) / sum;
   }
 };
 
@@ -37,14 +34,12 @@ struct Backward {
   std::int64_t columns;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t begin = row * columns;
-    float sum = 0;
+    const T *const weight = y + row * columns, *const slope = dy + row * columns;
+    const float sum = sum_of(team, columns, [=](std::int64_t c) {
+      return static_cast<float>(weight[c]) * static_cast<float>(slope[c]);
+    });
     for (std::int64_t c = team.lane; c < columns; c += team.lanes)
-      sum += static_cast<float>(y[begin + c]) * static_cast<float>(dy[begin + c]);
-    sum = team.sum(sum);
-    for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
-      dx[begin + c] = static_cast<float>(y[begin + c]) * (static_cast<float>(dy[begin + c]) - sum);
-    }
+      dx[row * columns + c] = static_cast<float>(weight[c]) * (static_cast<float>(slope[c]) - sum);
   }
 };
 

@@ -10,7 +10,7 @@
 
 #include <cmath>
 
-#include "net/layers/exponential.h"
+#include "net/exponential.h"
 #include "src/base/host_device.h"
 
 namespace lockstep {
@@ -44,11 +44,12 @@ struct Gelu {
  private:
   HOST_DEVICE static float bell(float x) { return exp_of_negative(0.5f * x * x); }
   HOST_DEVICE static float step(float x, float bell) {
-    const float t = 1 / (1 + 0.3275911f * 0.7071067812f * std::abs(x));
-    const float polynomial =
-        t * (0.254829592f +
-             t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    const float beyond = 0.5f * polynomial * bell;
+    const float t = 1 / std::fma(0.3275911f * 0.7071067812f, std::abs(x), 1.0f);
+    float sum = std::fma(1.061405429f, t, -1.453152027f);
+    sum = std::fma(sum, t, 1.421413741f);
+    sum = std::fma(sum, t, -0.284496736f);
+    sum = std::fma(sum, t, 0.254829592f);
+    const float beyond = 0.5f * (t * sum) * bell;
     return x < 0 ? beyond : 1 - beyond;
   }
 };
@@ -62,7 +63,7 @@ struct Silu {
   }
 
  private:
-  HOST_DEVICE static float step(float x) { return 1 / (1 + std::exp(-x)); }
+  HOST_DEVICE static float step(float x) { return 1 / (1 + exponential(-x)); }
 };
 
 /// A step of lines: 0 up to -3, 1 from 3 on.

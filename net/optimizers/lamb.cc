@@ -23,12 +23,23 @@ struct Squares {
   Moments moments;
   const float *p, *g, *decay;
   const UpdateRates* now;
+
+  struct Loaded {
+    Moments moments;
+    const float *p, *g;
+    float decay, scale;
+    Corrections corrections;
+    HOST_DEVICE void operator()(std::int64_t i, double* terms) const {
+      const auto means = moments.follow(i, scaled(g[i], scale));
+      const float d = moments.scaled(means, corrections) + decay * p[i];
+      terms[0] = static_cast<double>(p[i]) * p[i];
+      terms[1] = static_cast<double>(d) * d;
+    }
+  };
+
   HOST_DEVICE bool idle() const { return now->skip != 0; }
-  HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
-    const float gradient = now->scale < 1 ? now->scale * g[i] : g[i];
-    const float d = moments.scaled(moments.follow(i, gradient), *now) + *decay * p[i];
-    sums[0] += static_cast<double>(p[i]) * p[i];
-    sums[1] += static_cast<double>(d) * d;
+  HOST_DEVICE Loaded loaded() const {
+    return {moments, p, g, *decay, now->scale, now->corrections};
   }
 };
 
@@ -49,7 +60,7 @@ struct NoteRate {
 /// The rule for moments that already contain the gradient.
 struct KnownMoments {
   Moments moments;
-  HOST_DEVICE float direction(std::int64_t i, float, const UpdateRates& now) const {
+  HOST_DEVICE float direction(std::int64_t i, float, const Corrections& now) const {
     return moments.scaled(moments.at(i), now);
   }
 };

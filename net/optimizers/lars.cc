@@ -26,9 +26,9 @@ constexpr OptimizerOption kOptions[] = {
 struct Squares {
   static constexpr int kSums = 2;
   const float *p, *g;
-  HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
-    sums[0] += static_cast<double>(p[i]) * p[i];
-    sums[1] += static_cast<double>(g[i]) * g[i];
+  HOST_DEVICE void operator()(std::int64_t i, double* terms) const {
+    terms[0] = static_cast<double>(p[i]) * p[i];
+    terms[1] = static_cast<double>(g[i]) * g[i];
   }
 };
 
@@ -52,8 +52,8 @@ struct NoteRatio {
 
 struct Scaled {
   Momentum momentum;
-  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
-    return momentum.direction(i, now.corrections[0] * g, now);
+  HOST_DEVICE float direction(std::int64_t i, float g, const Corrections& now) const {
+    return momentum.direction(i, now[0] * g, now);
   }
 };
 

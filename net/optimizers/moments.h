@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "net/update.h"
+#include "src/base/elementary.h"
 
 namespace lockstep {
 
@@ -22,7 +23,7 @@ struct Momentum {
   float* m;
   float momentum;
   bool nesterov;
-  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates&) const {
+  HOST_DEVICE float direction(std::int64_t i, float g, const Corrections&) const {
     const float fresh = momentum * m[i] + g;
     m[i] = fresh;
     return nesterov ? g + momentum * fresh : fresh;
@@ -61,9 +62,9 @@ struct Moments {
   }
   HOST_DEVICE Means at(std::int64_t i) const { return {m[i], v[i]}; }
   /// Adam's direction, with the corrections of its bias.
-  HOST_DEVICE float scaled(const Means& means, const UpdateRates& now) const {
-    return now.corrections[0] * means.mean /
-           (std::sqrt(now.corrections[1] * means.square) + epsilon);
+  HOST_DEVICE float scaled(const Means& means, const Corrections& now) const {
+    return now[0] * means.mean /
+           (std::sqrt(now[1] * means.square) + epsilon);
   }
 };
 
@@ -77,7 +78,7 @@ class MomentOptimizer : public Optimizer {
   /// 1 / (1 - beta1^t) and 1 / (1 - beta2^t) of step t = step + 1.
   Corrections corrections(std::int64_t step) const override {
     const auto of = [t = static_cast<double>(step + 1)](double beta) {
-      return static_cast<float>(1 / (1 - std::pow(beta, t)));
+      return static_cast<float>(1 / (1 - power(beta, t)));
     };
     return {of(beta1_), of(beta2_), 0};
   }
@@ -94,7 +95,7 @@ class MomentOptimizer : public Optimizer {
 /// Adam's rule.
 struct ScaledMoments {
   Moments moments;
-  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
+  HOST_DEVICE float direction(std::int64_t i, float g, const Corrections& now) const {
     return moments.scaled(moments.follow(i, g), now);
   }
 };

@@ -141,14 +141,22 @@ struct TakeGradient {
   const float *p, *g, *decay;
   const UpdateRates* now;
   float* direction;
+
+  struct Loaded {
+    Momentum momentum;
+    const float *p, *g;
+    float decay, scale;
+    float* direction;
+    HOST_DEVICE void operator()(std::int64_t i, double* terms) const {
+      const float d = momentum.direction(i, scaled(g[i], scale) + decay * p[i], {});
+      direction[i] = d;
+      terms[0] = static_cast<double>(d) * d;
+      terms[1] = static_cast<double>(p[i]) * p[i];
+    }
+  };
+
   HOST_DEVICE bool idle() const { return now->skip != 0; }
-  HOST_DEVICE void operator()(std::int64_t i, double* sums) const {
-    const float gradient = now->scale < 1 ? now->scale * g[i] : g[i];
-    const float d = momentum.direction(i, gradient + *decay * p[i], *now);
-    direction[i] = d;
-    sums[0] += static_cast<double>(d) * d;
-    sums[1] += static_cast<double>(p[i]) * p[i];
-  }
+  HOST_DEVICE Loaded loaded() const { return {momentum, p, g, *decay, now->scale, direction}; }
 };
 
 /// Notes as corrections the factors that bring direction and parameter to their lengths.
@@ -183,7 +191,7 @@ struct Scale {
 
 struct KnownDirection {
   const float* direction_of;
-  HOST_DEVICE float direction(std::int64_t i, float, const UpdateRates&) const {
+  HOST_DEVICE float direction(std::int64_t i, float, const Corrections&) const {
     return direction_of[i];
   }
 };

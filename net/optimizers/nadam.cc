@@ -17,10 +17,10 @@ constexpr auto kOptions = moment_options(1e-7f);
 
 struct LookAhead {
   Moments moments;
-  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates& now) const {
+  HOST_DEVICE float direction(std::int64_t i, float g, const Corrections& now) const {
     const auto [mean, square] = moments.follow(i, g);
-    return (now.corrections[0] * mean + now.corrections[1] * g) /
-           (std::sqrt(now.corrections[2] * square) + moments.epsilon);
+    return (now[0] * mean + now[1] * g) /
+           (std::sqrt(now[2] * square) + moments.epsilon);
   }
 };
 
@@ -31,7 +31,7 @@ class Nadam : public MomentOptimizer {
   Corrections corrections(std::int64_t step) const override {
     const std::int64_t t = step + 1;
     const double next = momentum(t + 1), before = product(t), after = before * next,
-                 squares = 1 - std::pow(static_cast<double>(beta2_), static_cast<double>(t));
+                 squares = 1 - power(static_cast<double>(beta2_), static_cast<double>(t));
     return {static_cast<float>(next / (1 - after)),
             static_cast<float>((1 - momentum(t)) / (1 - before)), static_cast<float>(1 / squares)};
   }
@@ -43,12 +43,12 @@ class Nadam : public MomentOptimizer {
 
  private:
   double momentum(std::int64_t t) const {
-    return beta1_ * (1 - 0.5 * std::pow(0.96, static_cast<double>(t)));
+    return beta1_ * (1 - 0.5 * power(0.96, static_cast<double>(t)));
   }
   /// U_t. From t = 1000 on 0.96^t is nothing in double, and every further factor beta1.
   double product(std::int64_t t) const {
     const std::int64_t varied = std::min<std::int64_t>(t, 1000);
-    double result = std::pow(static_cast<double>(beta1_), static_cast<double>(t - varied));
+    double result = power(static_cast<double>(beta1_), static_cast<double>(t - varied));
     for (std::int64_t i = 1; i <= varied; ++i) result *= momentum(i);
     return result;
   }

@@ -25,7 +25,7 @@ constexpr OptimizerOption kOptions[] = {
 struct RootMeanSquare {
   float* v;
   float rho, epsilon;
-  HOST_DEVICE float direction(std::int64_t i, float g, const UpdateRates&) const {
+  HOST_DEVICE float direction(std::int64_t i, float g, const Corrections&) const {
     const float square = rho * v[i] + (1 - rho) * g * g;
     v[i] = square;
     return g / std::sqrt(square + epsilon);

@@ -16,7 +16,7 @@ constexpr OptimizerOption kOptions[] = {
 };
 
 struct Plain {
-  HOST_DEVICE float direction(std::int64_t, float g, const UpdateRates&) const { return g; }
+  HOST_DEVICE float direction(std::int64_t, float g, const Corrections&) const { return g; }
 };
 
 class Sgd : public Optimizer {

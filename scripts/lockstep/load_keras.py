@@ -1,7 +1,7 @@
 """Loads a Lockstep checkpoint into Keras 3 and compares its logits with those of Lockstep:
 
-  build/evaluate CHECKPOINT --data DIR --logits logits.h5
-  scripts/load_keras.py CHECKPOINT --check logits.h5 --save model.keras
+  build/evaluate RUN --logits logits.h5
+  scripts/load_keras.py RUN --check logits.h5 --save model.keras
 
 Needs keras with a backend, and h5py:  pip install keras tensorflow h5py
 """
@@ -88,13 +88,13 @@ def build(layers, shape, arrays):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint")
+    parser.add_argument("run", metavar="RUN", help="name of a run in runs/, folder of a run, or file of a checkpoint")
     networks.add_weights_option(parser)
     parser.add_argument("--check", required=True, metavar="LOGITS", help="file that evaluate --logits wrote")
     parser.add_argument("--save", metavar="FILE", help="file for the model in the format of Keras")
     arguments = parser.parse_args()
     networks.need("keras", "h5py")
-    name, arrays = networks.read_checkpoint(arguments.checkpoint, arguments.weights)
+    name, arrays = networks.read_checkpoint(arguments.run, arguments.weights, arguments.which)
     with networks.open_file(arguments.check) as file:
         shape = file["samples"].shape[1:]
     model = build(networks.layers_of(name), shape, arrays)

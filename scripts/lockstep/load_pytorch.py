@@ -1,9 +1,9 @@
 """Loads a Lockstep checkpoint into PyTorch and compares its logits with those of Lockstep. Also converts a state_dict to a
 checkpoint:
 
-  build/evaluate CHECKPOINT --data DIR --logits logits.h5
-  scripts/load_pytorch.py CHECKPOINT --check logits.h5 --save network.pt          # torch.jit.load("network.pt")
-  scripts/load_pytorch.py CHECKPOINT --save-state weights.pt
+  build/evaluate RUN --logits logits.h5
+  scripts/load_pytorch.py RUN --check logits.h5 --save network.pt                 # torch.jit.load("network.pt")
+  scripts/load_pytorch.py RUN --save-state weights.pt
   scripts/load_pytorch.py weights.pt --model resnet20 --to-checkpoint start.h5    # for --init
 
 Needs torch and h5py:  pip install torch h5py
@@ -245,7 +245,7 @@ def write(path, save):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", help="a checkpoint, or with --to-checkpoint a state_dict")
+    parser.add_argument("file", metavar="RUN", help="a run or a checkpoint; with --to-checkpoint the file of a state_dict")
     networks.add_weights_option(parser)
     parser.add_argument("--check", metavar="LOGITS", help="file that evaluate --logits wrote")
     parser.add_argument("--torchvision", action="store_true", help="compute the logits by torchvision's network of that name")
@@ -263,7 +263,8 @@ def main():
         arrays = from_torch(state, networks.layers_of(arguments.model))
         write(arguments.to_checkpoint, lambda file: write_checkpoint(file, arguments.model, arrays))
         return
-    name, arrays = networks.read_checkpoint(arguments.file, arguments.weights)
+    file = networks.find_checkpoint(arguments.file, arguments.which)
+    name, arrays = networks.read_checkpoint(file, arguments.weights)
     by_torchvision = arguments.torchvision or name in TORCHVISION
     if by_torchvision:
         networks.need("torchvision")
@@ -282,7 +283,7 @@ def main():
     if arguments.check:
         networks.compare(arguments.check, answer, 1e-4 if by_torchvision else 1e-5)
     if arguments.save:
-        form, normalisation = networks.read_preprocessing(arguments.file)
+        form, normalisation = networks.read_preprocessing(file)
         module = with_preprocessing(network(form["width"]), form, normalisation)
         write(arguments.save, lambda file: save_module(file, module, form, arguments.save.endswith(".pt2")))
     if arguments.save_state:

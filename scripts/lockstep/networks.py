@@ -1,4 +1,4 @@
-"""The networks of apps/networks, layer by layer, and the files of checkpoints, for load_pytorch.py and load_keras.py.
+"""The networks of apps/networks, layer by layer, and the checkpoints of runs, for load_pytorch.py and load_keras.py.
 
 A network is a list of layers, each (type, name, keys). `name` is that of its arrays in a checkpoint: parameters/NAME/weights,
 biases, gamma, beta, mean, variance, vectors. Some layers have no biases, and some have no gamma. Layers that do nothing in
@@ -131,7 +131,95 @@ def printable(text):
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
+def path_of_run(name):
+    """Returns the path that a name of a run stands for: runs/NAME if that is a run, else NAME itself. As src/report/stored_run.h."""
+    def is_run(folder):
+        return any(os.path.exists(os.path.join(folder, part)) for part in ("summary.json", "config.toml", "metrics.jsonl", "checkpoints"))
+
+    name = os.fspath(name)
+    inside = os.path.join("runs", name)
+    if name.startswith(("/", ".")):
+        return name
+    if not is_run(inside):
+        return inside if os.path.isdir(inside) and not os.path.exists(name) else name
+    if is_run(name) and not os.path.samefile(name, inside):
+        raise SystemExit(f"{printable(name)} is a run here and in runs/. Pass ./{printable(name)} or runs/{printable(name)}.")
+    return inside
+
+
+def folder_of_run(name):
+    """Returns the folder of the run that a user names, also by a checkpoint of it; else the path that the name stands for."""
+    path = path_of_run(name)
+    place = os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
+    return os.path.relpath(os.path.dirname(place)) if os.path.basename(place) == "checkpoints" else path
+
+
+def is_whole(path):
+    """Returns whether all arrays of a checkpoint can be read."""
+    import h5py
+    try:
+        with open_hdf5(path) as file:
+            arrays = []
+            file.visititems(lambda name, item: arrays.append(item) if isinstance(item, h5py.Dataset) else None)
+            for array in arrays:
+                array[()]
+            return "step" in file.attrs
+    except (OSError, RuntimeError):
+        return False
+
+
+def find_checkpoint(run, which="best"):
+    """Returns the checkpoint of a run, by its name in runs/, its folder or a file: best.h5 if there is one, the newest whole one
+    ("last"), or that of a step. Prints the choice in a folder. As apps/record/checkpoint_use.h."""
+    path = path_of_run(run)
+    if not re.fullmatch(r"best|last|\d+", which, re.ASCII):
+        raise SystemExit(f"--which {printable(which)} is no checkpoint. Pass best, last or a step.")
+    if not os.path.isdir(path):
+        if which != "best":
+            raise SystemExit(f"--which {which} needs a run, and {path} is a file. Omit it.")
+        if not os.path.exists(path) and not os.path.splitext(path)[1]:
+            raise SystemExit(f"there is no run {printable(run)}, and no folder runs/{printable(run)}. Pass the name or the folder of a run.")
+        return path
+    inner = os.path.join(path, "checkpoints")
+    folder = inner if os.path.isdir(inner) else path
+    best = os.path.join(folder, "best.h5")
+    names = os.listdir(folder) if os.access(folder, os.R_OK) else []
+    files = {int(name[5:-3]): os.path.join(folder, name) for name in names if re.fullmatch(r"step-\d{10,18}\.h5", name, re.ASCII)}
+    best_step, best_text = step_of_best(best) if os.path.exists(best) else (-1, "")
+    if which == "best" and best_step >= 0:
+        file, reason = best, best_text
+    elif which in ("best", "last"):
+        step = next((step for step in sorted(files, reverse=True) if is_whole(files[step])), None)
+        if step is None:
+            raise SystemExit(f"{path} contains no whole checkpoint (step-NNNNNNNNNN.h5). Use another folder.")
+        file, reason = files[step], f"newest, step {step}" + (", no best.h5" if which == "best" else "")
+    elif int(which) in files:
+        file, reason = files[int(which)], f"step {int(which)}"
+    elif int(which) == best_step:
+        file, reason = best, f"best, step {best_step}"
+    else:
+        steps = ", ".join(str(step) for step in sorted(files, reverse=True))
+        raise SystemExit(f"{folder} has no checkpoint of step {which}, but {'of ' + steps if steps else 'none of any'}. Pass another --which.")
+    print(f"{'model':12} {printable(file)} ({reason})")
+    return file
+
+
+def step_of_best(path):
+    """Returns the step of best.h5, and why it is the best."""
+    with open_file(path) as file:
+        step, text = int(file.attrs.get("step", 0)), as_text(file.attrs.get("best", ""))
+    best = re.fullmatch(r"top-1 (\S+) at step (\d+)", text, re.ASCII)
+    if best and int(best[2]) == step:
+        return step, f"best accuracy {100 * float(best[1]):.2f} % at step {step}"
+    return step, f"best, step {step}"
+
+
+def add_which_option(parser):
+    parser.add_argument("--which", default="best", metavar="WHICH", help="checkpoint of a run: best (default), last or a step")
+
+
 def add_weights_option(parser):
+    add_which_option(parser)
     parser.add_argument("--weights", default="auto", choices=("auto", *SECTIONS),
                         help="ema: the moving average; raw: the weights; auto (default): ema if the file contains it")
 
@@ -157,10 +245,11 @@ def open_file(path):
         raise SystemExit(f"cannot read {path}: {reason(error)}. Pass a file, such as best.h5.") from None
 
 
-def read_checkpoint(path, weights="auto"):
-    """Returns the model's name and the arrays of `weights` ("auto", "ema", "raw") by name. Prints which weights it read.
-    The name of a network that --model FILE.toml described ends in .toml."""
+def read_checkpoint(run, weights="auto", which="best"):
+    """Returns the model's name and the arrays of `weights` ("auto", "ema", "raw") by name, of find_checkpoint(). Prints which
+    weights it read. The name of a network that --model FILE.toml described ends in .toml."""
     import h5py
+    path = find_checkpoint(run, which)
     with open_file(path) as file:
         if weights == "auto":
             weights = "ema" if "ema" in file else "raw"

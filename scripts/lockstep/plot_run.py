@@ -8,9 +8,17 @@ import json
 import os
 import sys
 
+from lockstep import networks
+
 # Okabe and Ito's colours, which colour-blind readers can tell apart; then line styles.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 STYLES = ["-", "--", ":", "-."]
+
+
+def log_of(run):
+    """Returns the path of metrics.jsonl of a run, which networks.folder_of_run() finds, or that of another file."""
+    path = networks.folder_of_run(run)
+    return os.path.join(path, "metrics.jsonl") if os.path.isdir(path) else path
 
 
 def read(path):
@@ -184,7 +192,7 @@ def range_test(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, name in runs/, metrics.jsonl, file of --find-lr")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="name of a run in runs/, folder of a run, metrics.jsonl, or file of --find-lr")
     parser.add_argument("picture", help="output file: .png, .svg or .pdf")
     parser.add_argument("--title", default="", help="title of the plot (default: none)")
     parser.add_argument("--no-speed", action="store_true", help="no plot of images/s")
@@ -196,8 +204,7 @@ def main():
                  "/usr/bin/python3, or pip install matplotlib.")
     matplotlib.use("Agg")  # no window, no display
     from matplotlib import pyplot
-    folders = [path if os.path.exists(path) else os.path.join("runs", path) for path in arguments.runs]
-    paths = [os.path.join(path, "metrics.jsonl") if os.path.isdir(path) else path for path in folders]
+    paths = [log_of(path) for path in arguments.runs]
     speed, title = not arguments.no_speed, arguments.title
     try:
         test = range_test(paths[0]) if len(paths) == 1 else None

@@ -1,9 +1,9 @@
-"""usage: print_weights.py CHECKPOINT
-
-Prints the name, shape, mean and standard deviation of every array in a checkpoint (step-NNNNNNNNNN.h5)."""
+"""Prints the name, shape, mean and standard deviation of every array in a checkpoint."""
+import argparse
 import os
 import sys
 
+from lockstep import networks
 from lockstep.networks import open_hdf5, printable
 
 
@@ -28,19 +28,19 @@ def print_arrays(path):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", metavar="RUN", help="name of a run in runs/, folder of a run, or file of a checkpoint")
+    networks.add_which_option(parser)
+    parser.error = lambda problem: fail(f"{problem}. Pass one run, or the file of a checkpoint.", 2)  # one line
+    arguments = parser.parse_args()
     try:
-        if "-h" in sys.argv or "--help" in sys.argv:
-            print(__doc__, flush=True)
-            return
-        if len(sys.argv) != 2:
-            fail("exactly one checkpoint is needed. Pass a file such as step-0000001000.h5.", 2)
-        print_arrays(sys.argv[1])
+        print_arrays(networks.find_checkpoint(arguments.run, arguments.which))
     except ImportError:
         fail("the Python package h5py is missing. Install python3-h5py with apt, or h5py with pip.", 1)
     except BrokenPipeError:  # the reader left early, as head does; Python must not flush into the pipe again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, KeyError, RuntimeError, ValueError) as error:
-        fail(f"cannot print {sys.argv[1]} ({str(error).splitlines()[0]}). Pass a checkpoint (step-NNNNNNNNNN.h5).", 1)
+        fail(f"cannot print {arguments.run} ({str(error).splitlines()[0]}). Pass a checkpoint (step-NNNNNNNNNN.h5).", 1)
 
 
 if __name__ == "__main__":

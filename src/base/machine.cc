@@ -176,15 +176,20 @@ bool switched_on(const char* name) {
   return choice == "on";
 }
 
-std::string build_name() {
-#ifdef __clang__
-  constexpr std::string_view compiler = "Clang " __clang_version__;
-#else
-  constexpr std::string_view compiler = "GCC " __VERSION__;
-#endif
+std::string version_name() {
   const std::string_view revision = LOCKSTEP_REVISION;
-  return fmt::format("{}{}{}{}, {}", LOCKSTEP_VERSION, revision.empty() ? "" : " (", revision,
-                     revision.empty() ? "" : ")", compiler);
+  if (revision.empty()) return LOCKSTEP_VERSION;
+  return fmt::format("{} ({})", LOCKSTEP_VERSION, revision);
 }
+
+std::string compiler_name() {
+#ifdef __clang__
+  return "Clang " __clang_version__;
+#else
+  return "GCC " __VERSION__;
+#endif
+}
+
+std::string build_name() { return fmt::format("{}, {}", version_name(), compiler_name()); }
 
 }  // namespace lockstep

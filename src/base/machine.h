@@ -34,7 +34,11 @@ double memory_kills();
 /// Whether the variable `name` of the environment is "on" or not set. Throws the usage error unless
 /// it is "on" or "off".
 bool switched_on(const char* name);
-/// "0.1.0 (3f2a...), GCC 12.2.0": version, source revision and compiler of this build.
+/// "0.1.0 (3f2a...)": version and source revision of this build.
+std::string version_name();
+/// "GCC 12.2.0".
+std::string compiler_name();
+/// Both: "0.1.0 (3f2a...), GCC 12.2.0".
 std::string build_name();
 /// A checksum of this program's file. It differs between builds, even of the same revision. Throws
 /// Error.

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "src/base/elementary.h"
+
 namespace lockstep {
 
 /// One block of Philox4x32-10.
@@ -74,8 +76,8 @@ class Random {
 
   /// Standard normal, by Box and Muller; uses two numbers.
   float normal() {
-    const double radius = std::sqrt(-2.0 * std::log((next() + 1.0) * 0x1p-32));
-    return static_cast<float>(radius * std::cos(6.283185307179586 * (next() * 0x1p-32)));
+    const double radius = std::sqrt(-2.0 * natural_log((next() + 1.0) * 0x1p-32));
+    return static_cast<float>(radius * cosine_of_turns(next() * 0x1p-32));
   }
 
   /// Standard normal, drawn until it lies within two standard deviations.

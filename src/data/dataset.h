@@ -95,6 +95,8 @@ class Dataset {
   virtual std::int64_t size() const = 0;
   virtual int classes() const = 0;
   virtual std::int32_t label(std::int64_t index) const = 0;
+  /// The path of the image file that is this sample; empty: it is no file.
+  virtual std::string file(std::int64_t) const { return {}; }
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
   /// Its memory, without the pages of mapped files, which all processes of a host share.

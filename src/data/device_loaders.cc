@@ -6,6 +6,7 @@
 #include <future>
 
 #include "src/base/clock.h"
+#include "src/base/floating_point.h"
 #include "src/base/round_up.h"
 #include "src/data/loader.h"
 #include "src/data/resident.h"
@@ -124,6 +125,7 @@ struct Drawn {
 /// `mixing`: its mixup and CutMix only with spec.augment. `seen`: the shape of a sample.
 Drawn draw(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std::int64_t size,
            const Shape& seen) {
+  use_default_floating_point();
   Drawn drawn{permutation(seed, epoch, size), {}};
   for (std::int64_t sample = 0; mixing.any() && sample < size; ++sample) {
     drawn.mixes.push_back(

@@ -10,6 +10,7 @@
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
+#include "src/base/floating_point.h"
 #include "src/data/read_in_parallel.h"
 #include "src/data/samples.h"
 
@@ -122,6 +123,7 @@ struct HostLoader::Body {
   Slot& slot_of(std::int64_t n) { return slots[n % (depth + spec.held)]; }
 
   void run(const std::stop_token& stop) {
+    use_default_floating_point();
     try {
       for (std::int64_t n = 0;; ++n) {
         std::unique_lock lock(mutex);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/base/elementary.h"
+
 namespace lockstep {
 namespace {
 
@@ -9,12 +11,12 @@ namespace {
 /// numbers until their sum is at most 1. The result is the share of the first. Computed in
 /// logarithms, because powers underflow for a small alpha.
 float draw_beta(Random& random, float alpha) {
-  const auto power = [&] { return std::log((random.next() + 1.0) * 0x1p-32) / alpha; };
+  const auto power = [&] { return natural_log((random.next() + 1.0) * 0x1p-32) / alpha; };
   for (;;) {
     const double one = power(), two = power(), larger = std::max(one, two);
-    if (std::exp(one) + std::exp(two) > 1) continue;
-    return static_cast<float>(std::exp(one - larger) /
-                              (std::exp(one - larger) + std::exp(two - larger)));
+    if (exponential(one) + exponential(two) > 1) continue;
+    return static_cast<float>(exponential(one - larger) /
+                              (exponential(one - larger) + exponential(two - larger)));
   }
 }
 

@@ -26,6 +26,7 @@ class Part : public Dataset {
   std::int64_t size() const override { return std::ssize(samples_); }
   int classes() const override { return all_->classes(); }
   std::int32_t label(std::int64_t index) const override { return all_->label(samples_[index]); }
+  std::string file(std::int64_t index) const override { return all_->file(samples_[index]); }
   std::string describe() const override {
     return fmt::format("{}: {} of them for {}", all_->describe(), size(), name_);
   }

@@ -250,8 +250,9 @@ class Device {
   virtual ~Device() = default;
 
   const DeviceTraits& traits() const { return traits_; }
-  /// Its libraries and settings that decide the last bits of results: "oneDNN 2.6.3 with AVX-512".
-  virtual std::string arithmetic() const = 0;
+  /// Its libraries and settings that decide the last bits of a model with activations of `type`:
+  /// "oneDNN 2.6.3 with AVX-512".
+  virtual std::string arithmetic(Type type) const = 0;
   static constexpr int kMostAhead = 4;
 
   virtual std::unique_ptr<Stream> stream(Priority priority = Priority::normal) = 0;
@@ -295,10 +296,12 @@ class Device {
 /// The CPU cores that this process may run on, with `threads` threads (0: one per core), which are
 /// started now. Only the thread that computes may call this. `convolution` is one of convolutions()
 /// (src/device/cpu/convolution.h), `isa` one of instruction_sets()
-/// (src/device/cpu/instruction_set.h). Throws Error (kExitUsage) for an unknown name, a missing
+/// (src/device/cpu/instruction_set.h), `arithmetic` one of arithmetics()
+/// (src/device/cpu/arithmetic.h). Throws Error (kExitUsage) for an unknown name, a missing
 /// instruction set, threads that OpenMP cannot start, and more threads than 1024 or 8 per
 /// processor.
 std::unique_ptr<Device> make_cpu_device(int threads, std::string_view convolution = "auto",
-                                        std::string_view isa = "auto");
+                                        std::string_view isa = "auto",
+                                        std::string_view arithmetic = "portable");
 
 }  // namespace lockstep

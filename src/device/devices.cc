@@ -16,9 +16,10 @@ std::string never_absent() { return {}; }
 
 constexpr std::array kDevices{
     DeviceEntry{"auto", "the best device that all ranks have", never_absent, nullptr},
-    DeviceEntry{"cpu", "the cores that a rank may use, with oneDNN", never_absent,
+    DeviceEntry{"cpu", "the cores that a rank may use", never_absent,
                 [](const DeviceOptions& options) {
-                  return make_cpu_device(options.threads, options.convolution, options.isa);
+                  return make_cpu_device(options.threads, options.convolution, options.isa,
+                                         options.arithmetic);
                 }},
 #ifdef LOCKSTEP_CUDA
     DeviceEntry{"cuda", "one GPU per rank, with cuDNN", why_no_cuda_device, make_cuda_device},

@@ -26,6 +26,8 @@ struct DeviceOptions {
   std::string_view convolution = "auto";
   /// One of instruction_sets() (src/device/cpu/instruction_set.h).
   std::string_view isa = "auto";
+  /// One of arithmetics() (src/device/cpu/arithmetic.h).
+  std::string_view arithmetic = "portable";
 };
 
 struct DeviceEntry {

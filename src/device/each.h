@@ -89,8 +89,18 @@ void each_on_host(Stream& stream, std::int64_t n, Body body) {
         if (own.idle()) return;
       }
       const std::int64_t last = std::min(end * kCut, n);
+      if constexpr (requires { own.unit(begin); }) {
+        std::int64_t first = begin * kCut;
+        for (; first + Body::kUnit <= last; first += Body::kUnit) {
+          const auto unit = own.unit(first);
 #pragma GCC ivdep
-      for (std::int64_t i = begin * kCut; i < last; ++i) own(i);
+          for (std::int64_t i = first; i < first + Body::kUnit; ++i) unit(i);
+        }
+        for (; first < last; ++first) own(first);
+      } else {
+#pragma GCC ivdep
+        for (std::int64_t i = begin * kCut; i < last; ++i) own(i);
+      }
     };
     parallel_for(threads, ceil_div(n, kCut), kGrain / kCut, part);
   });
@@ -98,7 +108,9 @@ void each_on_host(Stream& stream, std::int64_t n, Body body) {
 
 /// Enqueues body(i) for every i in 0 .. n-1, vectorised and in any order: no call may depend on
 /// another. If the body has pack(i) for Body::kWidth elements from i on, a GPU calls that while
-/// bool aligned() const returns true. See map().
+/// bool aligned() const returns true. See map(). If it has unit(i), which returns a body for
+/// Body::kUnit elements from i on, cores call that: g++ vectorises no loop that reads a number
+/// through a pointer again in each turn. kUnit divides kCut.
 template <class Body>
 void each(Stream& stream, std::int64_t n, Body body) {
   static_assert(std::is_trivially_copyable_v<Body>);

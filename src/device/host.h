@@ -19,7 +19,7 @@ class HostDevice : public Device {
  public:
   explicit HostDevice(int threads = 1) : threads_(threads) { traits_.description = "host memory"; }
 
-  std::string arithmetic() const override { return ""; }
+  std::string arithmetic(Type) const override { return ""; }
   std::unique_ptr<Stream> stream(Priority = Priority::normal) override {
     return std::make_unique<HostStream>(threads_);
   }

@@ -176,6 +176,10 @@ void Console::line(const std::string& text) {
   body.print(all + body.bar);
 }
 
+void Console::data(const std::string& text) {
+  body_->seen ? line(text) : body_->print(text + '\n');
+}
+
 void Console::progress(std::int64_t done, std::int64_t total, std::string_view note) {
   Body& body = *body_;
   if (!body.bars) return;

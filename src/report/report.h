@@ -30,6 +30,7 @@ class Console {
   explicit Console(std::FILE* out = stdout, std::function<bool()> keep_waiting = {});
   ~Console();
   void line(const std::string& text);  ///< as printable() returns it
+  void data(const std::string& text);  ///< a line for programs: unchanged unless a person sees it
   /// Draws the bar anew, at most ten times a second, in the width of the terminal (or $COLUMNS).
   /// From the second call on it shows the time left, by the pace since the first call: a resumed
   /// run counts its own steps. `note` is ASCII.

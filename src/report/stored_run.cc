@@ -193,16 +193,34 @@ StoredRun read_run(const fs::path& folder) {
 
 namespace {
 
+constexpr const char* kCheckpoints = "checkpoints";
+
+/// Whether a training program has written to `folder`.
+bool is_run(const fs::path& folder) {
+  std::error_code error;
+  const auto has = [&](const char* name) { return fs::exists(folder / name, error); };
+  return has("summary.json") || has("config.toml") || has("metrics.jsonl") || has(kCheckpoints);
+}
+
+/// Whether the name may be one in runs/.
+bool may_be_in_runs(const std::string& name) {
+  return !name.starts_with('/') && !name.starts_with('.');
+}
+
+/// The folder of the run whose checkpoints `path` is, or is among; else `path`.
+fs::path folder_of_run(const fs::path& path) {
+  std::error_code error;
+  fs::path folder = fs::is_directory(path, error) ? path : path.parent_path();
+  if (folder.empty()) folder = ".";
+  if (fs::weakly_canonical(folder, error).filename() != kCheckpoints) return path;
+  folder = (folder / "..").lexically_normal();
+  return folder.has_filename() ? folder : folder.parent_path();  // "runs/first/"
+}
+
 StoredRun find_run(const std::string& named) {
   std::error_code error;
-  const bool in_runs =
-      !fs::is_directory(named, error) && !named.starts_with('/') && !named.starts_with('.');
-  const fs::path folder = in_runs ? fs::path("runs") / named : fs::path(named);
-  const std::string shown = one_line(named);
-  if (!fs::is_directory(folder, error)) {
-    fail_usage("there is no run {}{}. Pass the folder of a run.", shown,
-               in_runs ? ", and no folder runs/" + shown : "");
-  }
+  const fs::path folder = folder_of_run(path_of_run(named));
+  if (!fs::is_directory(folder, error)) fail_no_run(named);
   StoredRun run = read_run(folder);
   if (run.summary.is_null() && run.options.empty() && run.rows.empty()) {
     fail_usage(
@@ -213,6 +231,25 @@ StoredRun find_run(const std::string& named) {
 }
 
 }  // namespace
+
+void fail_no_run(const std::string& name) {
+  const std::string shown = one_line(name);
+  fail_usage("there is no run {}{}. Pass the name or the folder of a run.", shown,
+             may_be_in_runs(name) ? ", and no folder runs/" + shown : "");
+}
+
+fs::path path_of_run(const std::string& name) {
+  std::error_code error;
+  const fs::path here = name, in_runs = fs::path("runs") / name;
+  if (!may_be_in_runs(name)) return here;
+  if (!is_run(in_runs))
+    return !fs::exists(here, error) && fs::is_directory(in_runs, error) ? in_runs : here;
+  if (is_run(here) && !fs::equivalent(here, in_runs, error)) {
+    const std::string shown = one_line(name);
+    fail_usage("{} is a run here and in runs/. Pass ./{} or runs/{}.", shown, shown, shown);
+  }
+  return in_runs;
+}
 
 std::vector<StoredRun> find_runs(const std::vector<std::string>& names) {
   std::vector<StoredRun> runs;

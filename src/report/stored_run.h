@@ -62,9 +62,16 @@ nlohmann::ordered_json to_json(const RunResults& results);
 /// rows omit the pauses between starts.
 StoredRun read_run(const std::filesystem::path& folder);
 
-/// The same for what a user names: folders, or else some in runs/. Passes over pages of
-/// compare_runs, which a pattern such as runs/* matches. Throws the usage Error for a folder that
-/// contains none of these files.
+/// The path that a user's name of a run stands for: runs/NAME if that is a run, else NAME itself,
+/// which may be a folder, a file or nothing. Throws the usage Error if both are runs.
+std::filesystem::path path_of_run(const std::string& name);
+
+/// Throws the usage Error for a name of nothing.
+[[noreturn]] void fail_no_run(const std::string& name);
+
+/// The runs that a user names: by path_of_run(), by their checkpoints/, or by a file in it. Passes
+/// over pages of compare_runs, which a pattern such as runs/* matches. Throws the usage Error for a
+/// folder that contains none of these files.
 std::vector<StoredRun> find_runs(const std::vector<std::string>& names);
 
 }  // namespace lockstep

@@ -174,7 +174,7 @@ for program in classify export_model pack_images; do
   expect_error "$program is one process" 2 "^$program: one.process without.mpirun"
 done
 run mpirun -np 1 "$build/evaluate" nowhere
-expect_error "evaluate as a lone rank" 1 '^evaluate: nowhere'
+expect_error "evaluate as a lone rank" 2 '^evaluate: nowhere'
 
 # --- an MPI that cannot start ----------------------------------------------------------------------------------------------
 run env OMPI_MCA_btl=tcp mpirun -np 2 "${one[@]}"  # without "self", which Open MPI 4 needs

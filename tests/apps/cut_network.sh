@@ -126,6 +126,17 @@ of_one_direction() {
   train_on 2 1
   expect_cut "packets of one direction are lost" 'host.test-host-1 test-host-2' misdirect 2 1
 }
+# That host first finds a dead rank. Its daemon reports that, and waits for an order that cannot arrive.
+unplug_and_kill() {
+  local ranks
+  mapfile -t ranks < <(ranks_on 2)
+  unplug 2
+  kill -KILL "${ranks[0]}"
+}
+with_a_death() {
+  train_on 2 2
+  expect_cut "a rank that dies on an unplugged host" 'host.test-host-1 test-host-2' unplug_and_kill
+}
 with_hosts() {  # COUNT COMMAND...: on hosts of its own
   hosts=$1 own=lockstep$BASHPID
   trap 'remove_hosts $hosts' EXIT
@@ -137,5 +148,6 @@ aside with_hosts 2 without_heartbeat
 aside with_hosts 2 on_two
 aside with_hosts 3 on_three
 aside with_hosts 2 of_one_direction
+aside with_hosts 2 with_a_death
 join_asides
 finish

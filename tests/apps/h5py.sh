@@ -59,7 +59,8 @@ with h5py.File(sys.argv[2], "r+") as file:
     file["text"] = "no number"
 END
 fails 1 text.h5 "$directory/text.h5"
-fails 1 "$directory" "$directory"
+mkdir "$directory/none"
+fails 1 none "$directory/none"
 mkfifo "$directory/pipe.h5"
 fails 1 pipe.h5 "$directory/pipe.h5"
 "$python" "$scripts/print_weights.py" --help | grep -q '^usage: '

@@ -108,13 +108,14 @@ noted() {  # WHAT PATTERN RANKS OPTIONS...: --check of a resume gives a note
   train "$count" --check --steps 9 --lr-schedule cosine --run "$folder/noted" "$@"
   expect_line "$what" "^note $pattern"
 }
-train 1 --shards 4 --steps 1 --lr-schedule cosine --run "$folder/noted"
+train 1 --shards 4 --steps 1 --lr-schedule cosine --arithmetic fast --run "$folder/noted"
 noted "another end under cosine" '9 1 --lr-schedule' 1
+noted "another arithmetic" 'portable oneDNN' 1
 noted "a reducer without the canonical order" 'mpi 4.ranks 1.MiB canonical' 4 --reducer mpi
 if grep -qw avx512f /proc/cpuinfo; then
-  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'oneDNN AVX2 auto' 1
+  ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=AVX2 noted "another instruction set" 'oneDNN AVX2 auto' 1 --arithmetic fast
 fi
-train 1 --check --steps 1 --lr-schedule cosine --run "$folder/noted"
+train 1 --check --steps 1 --lr-schedule cosine --arithmetic fast --run "$folder/noted"
 checks=$((checks + 1))
 grep '^note ' "$folder/out" | grep -qv 'no CUDA device' && complain "a resume that changes nothing has a note"
 finish

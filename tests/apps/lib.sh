@@ -49,7 +49,8 @@ finish() {
 skip() { echo "skipped: $1"; exit 77; }
 
 # Succeeds if this processor computes in bf16, which oneDNN supports from AVX-512 on.
-has_bf16() { grep -q avx512bw /proc/cpuinfo; }
+has_bf16() { grep -q avx512bw /proc/cpuinfo && has_onednn; }
+has_onednn() { [[ $("$build/train_cifar" --list) == *$'\n  fast '* ]]; }
 
 # Writes data sets of 100 test samples: an evaluation of the generated ones takes 2 s of a core. Needs `python`.
 small_data() {  # FOLDER

@@ -25,10 +25,11 @@ expect "train_mnist trains" test $code = 0
 file=$(step_file "$folder/run" 4)
 cd "$folder" || exit 1
 cat >read.py <<'END'
+import pathlib
 import sys
 import lockstep
-model, arrays = lockstep.read_checkpoint(sys.argv[1])
-rows = lockstep.read_run(sys.argv[2])
+model, arrays = lockstep.read_checkpoint(pathlib.Path(sys.argv[1]))
+rows = lockstep.read_run(pathlib.Path(sys.argv[2]))
 print(model, arrays["conv1/weights"].shape, len(rows["train"]), len(rows["evaluation"]))
 END
 run venv/bin/python read.py "$file" run

@@ -92,7 +92,7 @@ rm "$memory"
 in_shm() {  # SIZE OPTIONS...
   # shellcheck disable=SC2016
   run env OMPI_MCA_btl=tcp,self unshare -m bash -c 'mount -t tmpfs -o "size=$1" lockstep-test /dev/shm && exec mpirun -np 2 "${@:2}"' - \
-    "$1" "$build/train_cifar" "${small[@]}" "${options[@]}" --steps 8 --reducer tree "${@:2}"
+    "$1" "$build/train_cifar" "${small[@]}" "${options[@]}" --steps 40 --reducer tree "${@:2}"
 }
 if unshare -m mount -t tmpfs -o size=1m lockstep-test /dev/shm 2>/dev/null; then
   in_shm 1m --run "$folder/waiting"
@@ -100,7 +100,7 @@ if unshare -m mount -t tmpfs -o size=1m lockstep-test /dev/shm 2>/dev/null; then
   in_shm 2m --run "$folder/beside"
   expect_line "no state is kept" '^warning no.state.in.memory No.space'
   expect "one warning" test "$(grep -c '^warning' "$folder/out")" = 1
-  expect_same_state "checkpoints are the same" "$(step_file "$folder/waiting" 8)" "$(step_file "$folder/beside" 8)"
+  expect_same_state "checkpoints are the same" "$(step_file "$folder/waiting" 40)" "$(step_file "$folder/beside" 40)"
 fi
 expect "the steps are known" test "$(steps_of "$folder/undisturbed" train | wc -l)" = 60
 finish

@@ -101,11 +101,21 @@ verify "data that moved" 0 "$folder/forged" "${end[@]}" --data "$folder/moved/sm
 expect_line "another arithmetic" '^note arithmetic here another processor'
 expect_line "steps after the last checkpoint" '^steps 8 12 equal'
 
+# No bit of portable arithmetic depends on --isa, so processors without the run's set replay it too.
+for name in avx2:avx2 avx512:avx512f amx:amx_bf16; do
+  grep -qw "${name#*:}" /proc/cpuinfo && continue
+  forged && sed -i "s/^.*isa=.*/isa=\"${name%:*}\"/" "$folder/forged/config.toml"
+  expect "the run had --isa" grep -q "^isa=" "$folder/forged/config.toml"
+  verify "a set that this processor lacks" 0 "$folder/forged" "${middle[@]}" --data "$folder/moved/small"
+done
+
 run "$build/verify_run" "$honest" --all --stretches 2
 expect_error "two choices" 2 '^verify_run: --all --stretches'
 run "$build/verify_run" "$honest" --program "$folder/none"
 expect_error "no program" 2 '^verify_run: --program none'
+run "$build/verify_run" "$honest" --scratch "$honest/summary.json"
+expect_error "scratch is no folder" 74 '^verify_run: cannot create summary.json --scratch'
 rm "$folder"/forged/{metrics.jsonl,summary.json,checkpoints/*}
 run "$build/verify_run" "$folder/forged"
-expect_error "nothing to compare" 1 '^verify_run: forged summary.json'
+expect_error "nothing to compare" 65 '^verify_run: forged summary.json'
 finish

@@ -48,7 +48,7 @@ class PlanningDevice : public WrappedDevice {
                .run_ahead = 4};
   }
 
-  std::string arithmetic() const override { return "paper"; }
+  std::string arithmetic(Type) const override { return "paper"; }
   Memory allocate(std::size_t bytes, Place) override {
     return Memory(new std::byte[bytes], [](std::byte* data) { delete[] data; });  // never touched
   }

@@ -37,7 +37,8 @@ std::vector<Shape> images(std::int64_t n, std::int64_t h, std::int64_t w,
 }
 
 TEST(Sweep, BatchNorm) {
-  for (const auto activation : {Activation::none, Activation::relu, Activation::gelu}) {
+  for (const auto activation : {Activation::none, Activation::relu, Activation::gelu,
+                                Activation::hard_swish}) {
     const Make make = [=] { return batch_norm({.epsilon = 0.25f, .activation = activation}); };
     sweep("batch_norm", make, images(3, 5, 7), {1e-5, 4e-2});
     sweep("batch_norm of rows", make,

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "apps/run/classifier.h"
 #include "apps/step/replica_check.h"
 #include "net/layers.h"
+#include "src/base/text.h"
 #include "src/data/augment.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
@@ -129,6 +132,90 @@ TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
     expect_same(evaluated(*later, comm_, "parameters"), wanted);
     EXPECT_NE(evaluated(*later, comm_, "ema").score.loss_sum(), wanted.score.loss_sum());
   }
+}
+
+TEST_F(Evaluations, WriteThePredictionsThatTheyCount) {
+  const TemporaryDirectory folder;
+  const std::filesystem::path file = folder / "predictions.csv";
+  const std::vector<std::string> names{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+  const auto cpu = make_cpu_device(1), later = make_async_device();
+  // Writes the predictions on all ranks or on one. Returns the file on rank 0.
+  const auto predict = [&](Device& device, const Comm& comm, bool stored,
+                           EvaluationResult& result) {
+    const Noise data(stored);
+    Evaluation evaluation(device, kEntry, data, Type::f32);
+    float* const weights = evaluation.load(comm_, checkpoint(), "parameters");
+    PredictionFile predictions(comm.rank() == 0 ? file : "", data, names);
+    evaluation.write_predictions(predictions);
+    result = *evaluation.run(comm, weights, kToTheEnd);
+    if (comm.rank() != 0) return std::string();
+    EXPECT_FALSE(std::filesystem::exists(file)) << "before it is complete";
+    predictions.commit();
+    std::string text = contents(file);
+    std::filesystem::remove(file);
+    return text;
+  };
+  EvaluationResult result;
+  const std::string wanted = predict(*cpu, comm_, false, result);
+  for (const bool stored : {false, true}) {
+    EXPECT_EQ(predict(*later, comm_, stored, result), wanted);
+    const std::string alone = predict(*cpu, alone_of(comm_), stored, result);
+    if (comm_.rank() == 0) {
+      EXPECT_EQ(alone, wanted);
+    }
+  }
+  if (comm_.rank() != 0) return;
+  const std::vector<std::string> lines = lines_of(wanted);
+  ASSERT_EQ(std::ssize(lines), Noise(true).size() + 1);
+  EXPECT_TRUE(lines[0].starts_with("sample,true,predicted,p(0),p(1),p(2),")) << lines[0];
+  std::vector<std::int64_t> counts(kClasses * kClasses);
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> fields = split(lines[i], ',');
+    ASSERT_EQ(fields.size(), 3u + kClasses);
+    EXPECT_EQ(fields[0], std::to_string(i - 1));
+    ++counts[std::stoi(fields[1]) * kClasses + std::stoi(fields[2])];
+    double sum = 0;
+    for (int c = 0; c < kClasses; ++c) sum += std::stod(fields[3 + c]);
+    EXPECT_NEAR(sum, 1, 1e-5);
+  }
+  EXPECT_EQ(counts, result.confusion);
+}
+
+TEST_F(Evaluations, LeaveNoPredictionsOnAFullDisk) {
+  const TemporaryDirectory folder;
+  const auto cpu = make_cpu_device(1);
+  const Noise data(true);
+  const std::vector<std::string> names(kClasses, "name");
+  put(folder / "predictions.csv", "before");
+  {
+    Evaluation evaluation(*cpu, kEntry, data, Type::f32);
+    float* const weights = evaluation.load(comm_, checkpoint(), "parameters");
+    PredictionFile predictions(comm_.rank() == 0 ? folder / "predictions.csv" : "", data, names);
+    evaluation.write_predictions(predictions);
+    const FileSizeLimit full(20'000);
+    EXPECT_THROW(evaluation.run(comm_, weights, kToTheEnd), AgreedError);
+  }
+  if (comm_.rank() == 0) {
+    const FileSizeLimit full(0);
+    EXPECT_THROW(PredictionFile(folder / "predictions.csv", data, names), Error);
+  }
+  EXPECT_EQ(contents(folder / "predictions.csv"), "before");
+  const std::filesystem::directory_iterator files(folder.path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+}
+
+TEST(Predictions, OfLogitsThatAreNotFinite) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(),
+                  kInf = std::numeric_limits<float>::infinity();
+  const Noise data(true);
+  const PredictionFile predictions("", data, {"a", "b"});
+  std::vector<float> logits{kNaN, kNaN, kNaN, 1, 1, kInf, 0, 0};
+  const View view{logits.data(), Shape{4, 2}, Type::f32};
+  EXPECT_EQ(predictions.rows(data, {0, 11, 1, 10}, view),
+            "0,a,a,nan,nan\n11,b,b,nan,nan\n1,b,b,nan,nan\n10,a,a,0.5,0.5\n");
+  EXPECT_EQ(csv_field("a b"), "a b");
+  EXPECT_EQ(csv_field("say \"a\""), "\"say \"\"a\"\"\"");
+  EXPECT_EQ(csv_field("a\rb"), "\"a\rb\"");
 }
 
 TEST_F(Evaluations, RepeatABatchAsAGraph) {

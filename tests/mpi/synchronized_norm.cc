@@ -70,12 +70,9 @@ Outcome step(int shards, bool together, const std::string& progress = "auto",
   const ModelEntry entry{"normalized", "", data.sample_shape(), false, normalized};
   TrainingStep step(make_step_parts(world(), *device, entry, data, options, plan), *device,
                     world().flight_recorder().mine(), options, plan);
-  const auto loader = make_loader(*device, data,
-                                  {.global_batch = plan.global_batch,
-                                   .shards = plan.shards,
-                                   .first_shard = plan.first_shard,
-                                   .own_shards = plan.own_shards,
-                                   .held = step.shards_at_once()});
+  LoaderSpec spec = loader_spec(plan);
+  spec.held = step.shards_at_once();
+  const auto loader = make_loader(*device, data, spec);
   Outcome outcome;
   outcome.layout = step.layout();
   const auto count = static_cast<std::size_t>(step.layout().count);

@@ -144,14 +144,10 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());
   EXPECT_GT(parts.buckets.size(), 2u);
   // Outlives the steps that read from it.
-  const auto loader = make_loader(device, data,
-                                  {.seed = plan.seed,
-                                   .global_batch = plan.global_batch,
-                                   .shards = plan.shards,
-                                   .first_shard = plan.first_shard,
-                                   .own_shards = plan.own_shards,
-                                   .type = parts.model->input_type(),
-                                   .mixing = options.data.mixing});
+  LoaderSpec batches = loader_spec(plan);
+  batches.type = parts.model->input_type();
+  batches.mixing = options.data.mixing;
+  const auto loader = make_loader(device, data, batches);
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
   Outcome outcome;
   for (int n = variant.passed; n < kSteps; ++n) {

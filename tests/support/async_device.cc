@@ -299,7 +299,7 @@ class AsyncDevice : public Device {
     };
   }
 
-  std::string arithmetic() const override { return cpu_->arithmetic(); }
+  std::string arithmetic(Type type) const override { return cpu_->arithmetic(type); }
 
   std::unique_ptr<Stream> stream(Priority) override {
     return std::make_unique<AsyncStream>(shared_);

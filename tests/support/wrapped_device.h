@@ -16,7 +16,7 @@ class WrappedDevice : public Device {
     pin_ = [this](std::byte* data, std::size_t bytes) { return device_->pin(data, bytes); };
   }
 
-  std::string arithmetic() const override { return device_->arithmetic(); }
+  std::string arithmetic(Type type) const override { return device_->arithmetic(type); }
   std::unique_ptr<Stream> stream(Priority priority) override { return device_->stream(priority); }
   std::unique_ptr<Event> event() override { return device_->event(); }
   Memory allocate(std::size_t bytes, Place place) override {

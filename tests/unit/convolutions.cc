@@ -11,8 +11,10 @@
 #include "src/device/cpu/cook_toom.h"
 #include "src/device/cpu/instruction_set.h"
 #include "src/device/cpu/kernels.h"
+#include "src/device/cpu/library.h"
 #include "src/device/cpu/matrix_units.h"
 #include "tests/support/affine.h"
+#include "tests/support/error_of.h"
 #include "tests/support/instruction_sets.h"
 
 namespace lockstep {
@@ -273,7 +275,7 @@ TEST_P(MatrixUnits, SumWeightsGradientsOnAnyThreads) {
 INSTANTIATE_TEST_SUITE_P(Shapes, MatrixUnits, testing::ValuesIn(kTileCases),
                          [](const auto& info) { return name_of_case(info.param); });
 
-TEST(MatrixUnits, LeaveOtherLayersToOneDnn) {
+TEST(MatrixUnits, LeaveOtherLayersToDirectSums) {
   const auto served =
       serves_with(spec_of({{8, 12, 12, 64}, 5, 64, 2}, Type::bf16), matrix_units_serve);
   EXPECT_FALSE(served([](auto& spec) { spec.input.type = Type::f32; }));
@@ -289,15 +291,6 @@ const std::vector<Case> kLineCases = {
     {{5, 10, 11, 3}, 5, 64, 2}, {{2, 7, 6, 1}, 3, 32, 0}, {{1, 1, 1, 3}, 1, 16, 0},
     {{3, 9, 3, 7}, 3, 80, 2},   {{2, 8, 8, 3}, 7, 24, 3}, {{9, 5, 4, 2}, 2, 16, 0},
     {{1, 3, 99, 16}, 3, 16, 1}, {{70, 6, 6, 3}, 3, 8, 1},
-};
-
-// One register and more of channels, a last register that overlaps, more and fewer images than
-// groups, lines that need no padding, windows that only read padding, one and several output lines
-// at a time.
-const std::vector<Case> kDepthwiseCases = {
-    {{2, 9, 70, 32}, 7, 32, 3}, {{1, 7, 7, 16}, 7, 16, 3},      {{3, 6, 5, 40}, 5, 40, 2},
-    {{2, 5, 6, 19}, 5, 19, 0},  {{17, 4, 3, 24}, 5, 24, 1},     {{33, 2, 2, 16}, 5, 16, 4},
-    {{2, 1, 1, 72}, 7, 72, 6},  {{2, 14, 15, 16}, 5, 16, 2, 2}, {{1, 9, 60, 17}, 7, 17, 1, 2},
 };
 
 /// Kernels of each instruction set for the gradient of weights; the rest is oneDNN's.
@@ -317,20 +310,7 @@ TEST_P(OwnWeightsGradient, ByLinesOnAnyThreads) {
   if (!processor_has(GetParam())) GTEST_SKIP() << "skipped: this processor has no " << GetParam();
   for (const Case& c : kLineCases) {
     SCOPED_TRACE(name_of_case(c));
-    check(spec_of(c), kernels().lines, c.filters % kernels().lanes == 0,
-          "weights gradient by lines");
-  }
-}
-
-TEST_P(OwnWeightsGradient, OfDepthwiseFiltersOnAnyThreads) {
-  if (!processor_has(GetParam())) GTEST_SKIP() << "skipped: this processor has no " << GetParam();
-  for (const Case& c : kDepthwiseCases) {
-    SCOPED_TRACE(name_of_case(c));
-    for (const Type type : {Type::f32, Type::bf16}) {
-      ConvolutionSpec spec = spec_of(c, type);
-      spec.groups = c.filters;
-      check(spec, kernels().depthwise, c.filters >= kernels().lanes, "depthwise weights gradient");
-    }
+    check(spec_of(c), kernels().lines, c.filters % 16 == 0, "weights gradient by lines");
   }
 }
 
@@ -352,42 +332,39 @@ TEST(Lines, LeaveOtherLayersToOneDnn) {
   EXPECT_FALSE(served([](auto& spec) { spec.filters = 20; }));
 }
 
-TEST(Depthwise, LeavesOtherLayersToOneDnn) {
+TEST(Depthwise, LeavesOtherLayersToDirectSums) {
   ConvolutionSpec good = spec_of({{2, 9, 9, 32}, 5, 32, 2});
   good.groups = 32;
   const auto served = serves_with(good, [](const ConvolutionSpec& spec) {
-    return make_cpu_device(1)->convolution(spec)->implementation().ends_with(
-        "depthwise weights gradient");
+    return make_cpu_device(1)->convolution(spec)->implementation() == "depthwise";
   });
-  EXPECT_FALSE(served([](auto& spec) { spec.input.training = false; }));
-  EXPECT_FALSE(served([](auto& spec) { spec.dilation = 2; }));
   EXPECT_FALSE(served([](auto& spec) { spec.groups = 16; }));
-  EXPECT_FALSE(served([](auto& spec) { spec.filters = 64; }));
-  EXPECT_FALSE(served([](auto& spec) { spec.kernel = 3; }));
-  EXPECT_FALSE(served([](auto& spec) {
-    spec.input.x = {2, 1, 9, 32}, spec.one_dimensional = true;
-  }));
 }
 
 TEST(Convolutions, ChooseOnlyByShapeAndType) {
-  const auto engine_text = [](std::string_view name, const ConvolutionSpec& spec) {
-    return make_cpu_device(1, name)->convolution(spec)->implementation();
+  if (library::name().empty()) GTEST_SKIP() << "skipped: this build has no oneDNN";
+  const auto engine_text = [](std::string_view name, const ConvolutionSpec& spec,
+                              std::string_view arithmetic = "portable") {
+    return make_cpu_device(1, name, "auto", arithmetic)->convolution(spec)->implementation();
   };
   const ConvolutionSpec large = spec_of({{8, 12, 12, 64}, 5, 64, 2}),
                         small = spec_of({{8, 12, 12, 16}, 3, 16, 1}),
                         medium = spec_of({{8, 16, 16, 32}, 3, 32, 1});
   EXPECT_EQ(engine_text("auto", large), "Winograd F(4x4,5x5)");
   EXPECT_EQ(engine_text("auto", medium), "Winograd F(4x4,3x3)");
-  // With 16 channels transforms pay if registers have 8 floats, not if they have 16.
-  EXPECT_EQ(engine_text("auto", small).starts_with("oneDNN"), own_kernels().lanes == 16);
+  EXPECT_EQ(engine_text("auto", small), "Winograd F(4x4,3x3)");
+  // Beside oneDNN, transforms of 16 channels pay if registers have 8 floats, not if they have 16.
+  EXPECT_EQ(engine_text("auto", small, "fast").starts_with("oneDNN"), own_kernels().lanes == 16);
   // Transforms do not pay for few tiles or for a single output.
   const auto of = [](std::int64_t batch, std::int64_t edge) {
     return spec_of({{batch, edge, edge, 256}, 3, 256, 1});
   };
-  EXPECT_TRUE(engine_text("auto", of(1, 8)).starts_with("oneDNN"));
+  EXPECT_TRUE(engine_text("auto", of(1, 8)).starts_with("portable"));
+  EXPECT_TRUE(engine_text("auto", of(1, 8), "fast").starts_with("oneDNN"));
   EXPECT_TRUE(engine_text("auto", of(16, 8)).starts_with("Winograd"));
-  EXPECT_TRUE(engine_text("auto", of(500, 1)).starts_with("oneDNN"));
-  EXPECT_EQ(engine_text("direct", large).find("oneDNN"), 0u);
+  EXPECT_TRUE(engine_text("auto", of(500, 1)).starts_with("portable"));
+  EXPECT_TRUE(engine_text("direct", large).starts_with("portable"));
+  EXPECT_TRUE(engine_text("direct", large, "fast").starts_with("oneDNN"));
   const auto by_lines = [&](std::int64_t channels) {
     return engine_text("auto", spec_of({{8, 24, 24, channels}, 5, 64, 2})).ends_with("by lines");
   };
@@ -406,7 +383,12 @@ TEST(Convolutions, ChooseOnlyByShapeAndType) {
   EXPECT_EQ(engine_text("winograd4", small), "Winograd F(4x4,3x3)");
   EXPECT_EQ(engine_text("winograd2", large), "Winograd F(2x2,5x5)");
   EXPECT_THROW(make_cpu_device(1, "fast"), Error);
-  EXPECT_NE(make_cpu_device(1, "direct")->arithmetic(), make_cpu_device(1)->arithmetic());
+  EXPECT_TRUE(mentions(error_of([&] {
+                         engine_text("direct", spec_of({{1, 40000, 40000, 2}, 3, 16, 1}));
+                       }),
+                       {"too large", "--arithmetic fast"}));
+  EXPECT_NE(make_cpu_device(1, "direct")->arithmetic(Type::f32),
+            make_cpu_device(1)->arithmetic(Type::f32));
 }
 
 TEST(InstructionSets, AutoIsTheWidestSetOfTheProcessor) {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "net/layers/exponential.h"
+#include "net/exponential.h"
 #include "src/base/random.h"
 #include "src/device/cuda/layers.h"
 #include "src/device/cuda/rows.h"

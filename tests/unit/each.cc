@@ -40,6 +40,22 @@ struct SumRow {
   }
 };
 
+/// The same with a number for each unit of four elements.
+struct CountUnits {
+  static constexpr std::int64_t kUnit = 4;
+  int *counts, *units;
+  struct Unit {
+    int *counts, *units;
+    std::int64_t number;
+    HOST_DEVICE void operator()(std::int64_t i) const {
+      counts[i] += 1;
+      units[i] = static_cast<int>(number);
+    }
+  };
+  HOST_DEVICE Unit unit(std::int64_t i) const { return {counts, units, i / kUnit}; }
+  HOST_DEVICE void operator()(std::int64_t i) const { unit(i)(i); }
+};
+
 TEST(Each, ProcessesEveryElementOnce) {
   for (const int threads : {1, 2, 3}) {
     const auto device = make_cpu_device(threads);
@@ -48,6 +64,14 @@ TEST(Each, ProcessesEveryElementOnce) {
       std::vector<int> counts(n);
       each(*stream, n, CountUp{counts.data()});
       EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << threads << " threads, " << n;
+    }
+    for (const std::int64_t n : {0, 3, 16385, 100002}) {
+      std::vector<int> counts(n + 3), units(n + 3, -1);
+      each(*stream, n, CountUnits{counts.data(), units.data()});
+      for (std::int64_t i = 0; i < n + 3; ++i) {
+        EXPECT_EQ(counts[i], i < n ? 1 : 0) << threads << " threads, " << n;
+        EXPECT_EQ(units[i], i < n ? i / 4 : -1) << threads << " threads, " << n;
+      }
     }
   }
 }

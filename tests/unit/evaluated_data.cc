@@ -2,6 +2,8 @@
 // never training images without a note.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "apps/record/checkpoint_use.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
@@ -64,6 +66,27 @@ class EvaluatedData : public testing::Test {
   std::vector<std::string> notes_;
   std::int64_t seen_ = 0;  ///< samples that evaluations of the run see
 };
+
+TEST_F(EvaluatedData, EachSampleNamesItsFile) {
+  for (const char* part : {"train", "test"}) make(root_ / "own" / part, "abc", 9, "x");
+  for (const int size : {0, 8}) {  // in memory, and decoded when they are read
+    DataSource source{.folder = root_ / "own", .validation = 0.3};
+    source.images.size = size;
+    const OpenedData data = open_data(find(datasets(), "folder"), source);
+    std::set<std::string> files;
+    for (const Dataset* set : {data.train.get(), data.validation.get(), data.test.get()}) {
+      ASSERT_GT(set->size(), 0);
+      for (std::int64_t i = 0; i < set->size(); ++i) {
+        const fs::path file = set->file(i);
+        EXPECT_TRUE(fs::exists(file)) << file;
+        EXPECT_EQ(file.parent_path().filename(), data.class_names[set->label(i)]);
+        EXPECT_EQ(file.parent_path().parent_path().filename() == "test", set == data.test.get());
+        files.insert(file);
+      }
+    }
+    EXPECT_EQ(files.size(), 2u * 3 * 9);
+  }
+}
 
 TEST_F(EvaluatedData, TheFolderOfTheRunGivesTheShareThatItKept) {
   make(root_ / "own", "ab", 40, "x");

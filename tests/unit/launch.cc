@@ -100,5 +100,24 @@ TEST(Launch, OneProcessInAnAllocationIsUsefulForSomePrograms) {
   EXPECT_EQ(problem(0, step, Start::single), kOneProcess);
 }
 
+TEST(Launch, RanksOnOneHostSearchNoNetworks) {
+  const auto layers = [](const Variables& variables) {
+    return layers_of_one_host(environment(variables));
+  };
+  const Variables both{{"OMPI_MCA_btl", "^tcp,ofi"}, {"OMPI_MCA_pml", "ob1"}}, none;
+  Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
+  EXPECT_EQ(layers({}), both) << "without a launcher";
+  EXPECT_EQ(layers(mpirun), both);
+  EXPECT_TRUE(on_one_host(environment(mpirun)));
+  EXPECT_EQ(layers({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_NODES", "1"}}), both);
+  EXPECT_EQ(layers({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_NODES", "2"}}), none);
+  EXPECT_EQ(layers({{"PMIX_RANK", "0"}}), none) << "an unknown launcher";
+  mpirun["OMPI_MCA_pml"] = "ucx";
+  EXPECT_EQ(layers(mpirun), (Variables{{"OMPI_MCA_btl", "^tcp,ofi"}}));
+  mpirun["OMPI_MCA_mtl"] = "psm2";
+  EXPECT_EQ(layers(mpirun), none) << "the user's choice counts";
+  EXPECT_EQ(layers({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), none);
+}
+
 }  // namespace
 }  // namespace lockstep

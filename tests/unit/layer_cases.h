@@ -219,6 +219,15 @@ inline std::vector<LayerCase> cases() {
        {3, 4, 5, 70},
        2e-6,
        2e-2},
+      {"batch_norm_hard_swish",
+       [] { return batch_norm({.epsilon = 0.25f, .activation = Activation::hard_swish}); },
+       [](const Inputs& in) {
+         Inputs inner{in.x_shape, reference_batch_norm(0.25)(in), {}};
+         return reference_unit([](double x) { return x * hard_sigmoid_of(x); })(inner);
+       },
+       {3, 4, 5, 70},
+       2e-6,
+       2e-2},
       {"chain",
        [=] { return chain(named(dense(9, true, init), relu(), dense(4, false, init))); },
        reference_chain({{reference_dense(9, true), 2, {3, 9}},

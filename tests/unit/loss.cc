@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "net/exponential.h"
 #include "src/base/random.h"
 #include "tests/support/expect_error.h"
 
@@ -316,7 +317,7 @@ TEST(Score, NormalLossesAreRoundedOnce) {
     softmax_cross_entropy(stream, {logits.data(), {1, 2}, Type::f32},
                           {const_cast<std::int32_t*>(&label), {1}, Type::i32}, 0, {}, &score);
     const float highest = std::max(logits[0], 0.0f);
-    const float loss = std::log(std::exp(logits[0] - highest) + std::exp(0 - highest)) +
+    const float loss = natural_log(exponential(logits[0] - highest) + exponential(0 - highest)) +
                        (highest - logits[static_cast<std::size_t>(label)]);
     units += std::llround(static_cast<double>(loss) * 0x1p32);
     ASSERT_EQ(score.loss_sum(), static_cast<double>(units) * 0x1p-32) << n;

@@ -162,7 +162,7 @@ TEST_P(EveryModel, GradientMatchesCentralDifferencesOfTheLoss) {
       for (std::size_t i = begin; i < end; ++i)
         direction[i - begin] =
             along ? bench.gradients[i] / static_cast<float>(length) : random.normal();
-      const double step = (is_rough(*GetParam()) ? 1e-3 : 1e-4) / std::max(length, 0.05);
+      const double step = (is_rough(*GetParam()) ? 4e-3 : 1e-4) / std::max(length, 0.05);
       const auto moved = [&](std::size_t i, double distance) {
         return weights[i] + static_cast<float>(distance) * direction[i - begin];
       };
@@ -214,7 +214,7 @@ TEST_P(EveryModel, Bfloat16GradientPointsTheSameWay) {
     }
     const double lengths =
         norm(wide.gradients, parameter.range) * norm(narrow->gradients, parameter.range);
-    EXPECT_GT(dot / lengths, deep ? 0.4 : flips ? 0.9 : fast ? 0.93 : 0.97) << parameter.name;
+    EXPECT_GT(dot / lengths, deep ? 0.35 : flips ? 0.9 : fast ? 0.93 : 0.97) << parameter.name;
     EXPECT_NEAR(norm(narrow->gradients, parameter.range) / norm(wide.gradients, parameter.range), 1,
                 deep ? 0.5 : 0.1)
         << parameter.name;
@@ -309,7 +309,8 @@ TEST_P(EveryModel, ComputesNoGradientOfItsImages) {
 }
 
 TEST_P(EveryModel, InferenceIsTrainingsForwardBitForBit) {
-  for (const Type type : {Type::f32, Type::bf16}) {
+  const auto device = make_cpu_device(1);
+  for (const Type type : device->traits().types) {
     try {
       Bench training(*GetParam(), type, true), inference(*GetParam(), type, false);
       EXPECT_EQ(training.logits(), inference.logits()) << name_of(type);

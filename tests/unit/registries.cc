@@ -13,6 +13,7 @@
 #include "net/rate.h"
 #include "src/base/table.h"
 #include "src/data/dataset.h"
+#include "src/device/cpu/arithmetic.h"
 #include "src/device/cpu/convolution.h"
 #include "src/device/devices.h"
 #include "tests/support/files.h"
@@ -63,6 +64,7 @@ TEST(Registries, HoldWhatIsFoundByNameAndListed) {
   check(policies(), "progress policies");
   check(devices(), "devices");
   check(convolutions(), "convolutions");
+  check(arithmetics(), "arithmetics");
   check(algorithms(), "");  // each is a reducer
 }
 

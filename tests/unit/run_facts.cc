@@ -258,6 +258,7 @@ TEST(Resumption, RefusesOtherClassesByTheirNames) {
 
 TEST(Resumption, NotesEachChange) {
   const Json before{{"version", "0.1"},
+                    {"compiler", "GCC 12"},
                     {"all_threads", "2"},
                     {"arithmetic", "AVX2"},
                     {"sums", {{"canonical", true}}},
@@ -289,6 +290,7 @@ TEST(Resumption, NotesEachChange) {
         {"steps", 200, "cosine", "--steps", "100", true},
         {"steps", 200, "linear", "--steps", "100", true},
         {"version", "0.2", "constant", "version", "0.1", false},
+        {"compiler", "GCC 14", "constant", "compiler", "GCC 12", false},
         {"all_threads", {"2", "1"}, "constant", "threads", "2", false},
         {"arithmetic", "AVX-512", "constant", "arithmetic", "AVX2", false},
         {"shards", 4, "constant", "shards", "2", false},
@@ -313,6 +315,22 @@ TEST(Resumption, NotesEachChange) {
   EXPECT_TRUE(changes_of({"steps", 200, "constant"}).empty())
       << "this schedule does not depend on the end";
   EXPECT_TRUE(changes_of({"options", {{"lr", 0.1}, {"log-every", 5}}, "constant"}).empty());
+}
+
+TEST(Resumption, PortableRunsMayChangeThreadsAndCompiler) {
+  const Json threads{{"all_threads", "2"}, {"compiler", "GCC 12"}};
+  const auto count = [&](const Json& was, const Json& is) {
+    Json before = threads, now{{"all_threads", {"2", "1"}}, {"compiler", "GCC 14"}};
+    before["arithmetic"] = was;
+    now["arithmetic"] = is;
+    return differences(RunFacts(before), RunFacts(now), Options()).size();
+  };
+  const std::string portable = "portable 1, convolutions auto", fast = "oneDNN 2.6.3 with AVX2";
+  EXPECT_EQ(count(portable, portable), 0u);
+  EXPECT_EQ(count(fast, fast), 2u);
+  EXPECT_EQ(count(portable, "portable 2, convolutions auto"), 1u) << "another order of sums";
+  EXPECT_EQ(count(fast, portable), 3u);
+  EXPECT_EQ(count({portable, fast}, {portable, fast}), 2u) << "not all ranks are portable";
 }
 
 }  // namespace

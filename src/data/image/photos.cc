@@ -59,6 +59,7 @@ class DecodedPhotos : public Dataset {
   std::int64_t size() const override { return images_->size(); }
   int classes() const override { return classes_; }
   std::int32_t label(std::int64_t index) const override { return images_->label(index); }
+  std::string file(std::int64_t index) const override { return images_->name(index); }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override { return images_->memory(); }
   Shape sample_shape() const override {

@@ -16,7 +16,7 @@ class EncodedImages {
   virtual ~EncodedImages() = default;
   virtual std::int64_t size() const = 0;
   virtual std::int32_t label(std::int64_t index) const = 0;
-  /// For errors.
+  /// The path of its file, or of its part of a packed file.
   virtual std::string name(std::int64_t index) const = 0;
   /// The bytes of its file. Throws DamagedImage, and Error that names the file if it cannot be read
   /// now or has changed.

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "src/base/check.h"
+#include "src/base/elementary.h"
 #include "src/data/image/image.h"
 
 namespace lockstep {
@@ -69,13 +70,13 @@ Box centre_box(const ImageSize& image, std::int64_t height, std::int64_t width, 
 
 Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random) {
   const double height = static_cast<double>(image.height), width = static_cast<double>(image.width);
-  const auto least = static_cast<float>(std::log(bounds.least_ratio)),
-             most = static_cast<float>(std::log(bounds.most_ratio));
+  const auto least = static_cast<float>(natural_log(bounds.least_ratio)),
+             most = static_cast<float>(natural_log(bounds.most_ratio));
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double area = height * width *
                         random.uniform(static_cast<float>(bounds.least_area),
                                        static_cast<float>(bounds.most_area)),
-                 ratio = std::exp(double{random.uniform(least, most)});
+                 ratio = exponential(double{random.uniform(least, most)});
     Box box{0, 0, std::llround(std::sqrt(area / ratio)), std::llround(std::sqrt(area * ratio))};
     if (box.height < 1 || box.width < 1 || box.height > image.height || box.width > image.width)
       continue;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "src/base/elementary.h"
 #include "src/base/option_rows.h"
 #include "src/data/image/photo_augmentations.h"
 #include "src/data/image/photo_edits.h"
@@ -143,8 +144,8 @@ constexpr Operation kOperations[] = {
     [](Image& image, double strength, int) { transform(image, {.c = -std::trunc(32 * strength)}); },
     [](Image& image, double strength, int) { transform(image, {.f = -std::trunc(32 * strength)}); },
     [](Image& image, double strength, int) {
-      const double angle = 135 * strength * M_PI / 180, cosine = std::cos(angle),
-                   sine = std::sin(angle);
+      const double turns = 0.375 * strength, cosine = cosine_of_turns(turns),
+                   sine = sine_of_turns(turns);
       transform(image, {.a = cosine, .b = -sine, .d = sine, .e = cosine});
     },
     [](Image& image, double strength, int) { adjust_brightness(image, factor_of(strength)); },

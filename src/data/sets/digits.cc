@@ -38,7 +38,7 @@ void draw(int digit, Random& random, std::uint8_t* pixels) {
               x0 = 13.5f + random.uniform(-2.5f, 2.5f), y0 = 13.5f + random.uniform(-2.5f, 2.5f),
               half_width = random.uniform(0.7f, 1.7f), ink = random.uniform(150.0f, 255.0f),
               noise = random.uniform(0.0f, 60.0f);
-  const float cosine = std::cos(angle), sine = std::sin(angle);
+  const auto [cosine, sine] = Direction(angle);
   std::vector<Point> corners;
   for (const Point corner : kStrokes[digit]) {
     const float y = (corner.y - 0.5f + random.uniform(-0.06f, 0.06f)) * height,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/elementary.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
@@ -21,6 +22,14 @@ struct GeneratedSpec {
   std::int64_t train = 0, test = 0;
   /// Draws the stored bytes of a sample of class `label`. Sample i belongs to class i mod classes.
   void (*draw)(int label, Random& random, std::uint8_t* bytes) = nullptr;
+};
+
+/// The cosine and the sine of an angle in radians.
+struct Direction {
+  explicit Direction(float angle)
+      : cosine(static_cast<float>(cosine_of_turns(angle * kTurnsOfRadian))),
+        sine(static_cast<float>(sine_of_turns(angle * kTurnsOfRadian))) {}
+  float cosine, sine;
 };
 
 OpenedData generate(const GeneratedSpec& spec, std::uint64_t seed);

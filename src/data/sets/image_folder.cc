@@ -28,6 +28,7 @@ ImageStore read_part(const LabelledFiles& files, std::int64_t channels,
             first.second.width);
     if (channels == 1) image.pixels = grey(image);
     store.pixels.insert(store.pixels.end(), image.pixels.begin(), image.pixels.end());
+    store.files.push_back(file);
   }
   store.size = first.second;
   store.size.channels = channels;

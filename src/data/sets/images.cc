@@ -18,6 +18,9 @@ class StoredImages : public Dataset {
   std::int64_t size() const override { return std::ssize(store_.labels); }
   int classes() const override { return classes_; }
   std::int32_t label(std::int64_t index) const override { return store_.labels[index]; }
+  std::string file(std::int64_t index) const override {
+    return store_.files.empty() ? "" : store_.files[index];
+  }
   const std::uint8_t* stored(std::int64_t index, std::uint8_t*) const override {
     return store_.pixels.data() + index * store_.size.count();
   }

@@ -21,6 +21,7 @@ struct ImageStore {
   ImageSize size;
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;
+  std::vector<std::string> files = {};  ///< their paths; empty: they are no files
 };
 
 /// crc32c() of the bytes of `values`.

@@ -19,8 +19,8 @@ using Colour = std::array<float, kImageChannels>;
 
 /// Coordinates (u, v) that are moved, turned and scaled against those of the pixels (x, y).
 struct Frame {
-  Frame(float x, float y, float scale, float angle)
-      : x0(x), y0(y), cosine(std::cos(angle) / scale), sine(std::sin(angle) / scale) {}
+  Frame(float x, float y, float scale, Direction direction)
+      : x0(x), y0(y), cosine(direction.cosine / scale), sine(direction.sine / scale) {}
   float u(float x, float y) const { return (x - x0) * cosine + (y - y0) * sine; }
   float v(float x, float y) const { return (y - y0) * cosine - (x - x0) * sine; }
 
@@ -82,7 +82,7 @@ Colour draw_colour(Random& random) {
 struct Surface {
   Surface(Random& random, bool striped, float x, float y) {
     const float scale = striped ? random.uniform(3.5f, 7.0f) : random.uniform(14.0f, 32.0f);
-    const Frame frame(x, y, scale, random.uniform(0.0f, 6.2831853f));
+    const Frame frame(x, y, scale, Direction(random.uniform(0.0f, 6.2831853f)));
     (striped ? draw_stripes : draw_slope)(frame, mix);
     first = draw_colour(random);
     second = draw_colour(random);
@@ -101,7 +101,7 @@ void paint(int label, Random& random, std::uint8_t* planes) {
   const float x = random.uniform(13.0f, 18.0f), y = random.uniform(13.0f, 18.0f);
   const float radius = random.uniform(7.0f, 11.0f), angle = random.uniform(-0.4f, 0.4f);
   Pixels mask;
-  kShapes[label % kShapeCount].draw(Frame(x, y, radius, angle), mask);
+  kShapes[label % kShapeCount].draw(Frame(x, y, radius, Direction(angle)), mask);
   const Surface front(random, label >= kShapeCount, x, y);
   const bool striped = random.below(2) == 1;
   const Surface back(random, striped, 15.5f, 15.5f);

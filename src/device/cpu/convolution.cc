@@ -1,11 +1,12 @@
 #include "src/device/cpu/convolution.h"
 
 #include <array>
-#include <dnnl.hpp>
+#include <cstdint>
 #include <utility>
 
+#include "src/base/check.h"
 #include "src/base/round_up.h"
-#include "src/device/cpu/affine.h"
+#include "src/device/cpu/library.h"
 #include "src/device/cpu/matrix_units.h"
 
 namespace lockstep {
@@ -55,8 +56,22 @@ bool lines_pay(const ConvolutionSpec& spec) {
 
 using Plan = std::unique_ptr<AffinePlan>;
 
+bool portable(const CpuMeans& means, const ConvolutionSpec& spec) {
+  return means.portable && spec.input.type == Type::f32;
+}
+
 Plan direct(const CpuMeans& means, const ConvolutionSpec& spec) {
-  return make_onednn_convolution(means.engine, spec);
+  if (portable(means, spec)) {
+    // The kernels have offsets of 31 bits within an image and its margins.
+    const Shape& x = spec.input.x;
+    const std::int64_t edge = 2 * (spec.kernel - 1) * spec.dilation;
+    require((x[1] + edge) * (x[2] + edge) * x[3] <= INT32_MAX,
+            "images of {}x{} with {} channels are too large for --arithmetic portable. Pass "
+            "--arithmetic fast.",
+            x[1], x[2], x[3]);
+    return means.kernels.portable_convolution(spec);
+  }
+  return library::convolution(spec);
 }
 Plan winograd2(const CpuMeans& means, const ConvolutionSpec& spec) {
   Plan plan = means.kernels.winograd2(spec);
@@ -75,27 +90,31 @@ Plan lines(const CpuMeans& means, const ConvolutionSpec& spec) {
   return means.kernels.lines(direct(means, spec), spec);
 }
 Plan depthwise(const CpuMeans& means, const ConvolutionSpec& spec) {
-  return means.kernels.depthwise(direct(means, spec), spec);
+  Plan plan = means.kernels.depthwise(spec);
+  return plan ? std::move(plan) : direct(means, spec);
 }
 Plan fastest(const CpuMeans& means, const ConvolutionSpec& spec) {
   if (spec.groups > 1) return depthwise(means, spec);
   if (lines_pay(spec)) return lines(means, spec);
-  if (winograd_pays(spec, means.kernels.lanes)) return winograd4(means, spec);
+  // Portable bits do not depend on the width of registers. Against portable direct sums, few
+  // channels pay on wide registers too.
+  const int lanes = portable(means, spec) ? 8 : means.kernels.lanes;
+  if (winograd_pays(spec, lanes)) return winograd4(means, spec);
   return matrix_units_pay(spec) ? matrix_units(means, spec) : direct(means, spec);
 }
 
 constexpr std::array kConvolutions{
     ConvolutionEntry{"auto", "the fastest algorithm for a layer's shape and type", fastest},
-    ConvolutionEntry{"direct", "oneDNN's direct sums: the smallest rounding errors", direct},
-    ConvolutionEntry{"winograd2", "Winograd's F(2x2,3x3) and F(2x2,5x5), else oneDNN", winograd2,
-                     "Winograd"},
-    ConvolutionEntry{"winograd4", "Winograd's F(4x4,3x3) and F(4x4,5x5), else oneDNN", winograd4,
-                     "Winograd"},
-    ConvolutionEntry{"matrix_units", "bf16 weight gradients on AMX tiles, the rest by oneDNN",
+    ConvolutionEntry{"direct", "direct sums: the smallest rounding errors", direct},
+    ConvolutionEntry{"winograd2", "Winograd's F(2x2,3x3) and F(2x2,5x5), else direct sums",
+                     winograd2, "Winograd"},
+    ConvolutionEntry{"winograd4", "Winograd's F(4x4,3x3) and F(4x4,5x5), else direct sums",
+                     winograd4, "Winograd"},
+    ConvolutionEntry{"matrix_units", "bf16 weight gradients on AMX tiles, the rest by direct sums",
                      matrix_units, "by matrix units"},
-    ConvolutionEntry{"lines", "fp32 weight gradients of few channels by filter lines, else oneDNN",
+    ConvolutionEntry{"lines", "fp32 weight gradients of few channels by filter lines, else direct",
                      lines, "by lines"},
-    ConvolutionEntry{"depthwise", "weights gradients of depthwise filters, the rest by oneDNN",
+    ConvolutionEntry{"depthwise", "depthwise filters of 3x3, 5x5 and 7x7, else direct sums",
                      depthwise, "depthwise"},
 };
 

@@ -7,15 +7,11 @@
 
 #include "src/device/cpu/kernels.h"
 
-namespace dnnl {
-struct engine;
-}
-
 namespace lockstep {
 
 struct CpuMeans {
-  const dnnl::engine& engine;
   const Kernels& kernels;
+  bool portable = false;  ///< fp32 without the library, with the same bits on every processor
 };
 
 struct ConvolutionEntry {
@@ -23,11 +19,12 @@ struct ConvolutionEntry {
 
   std::string_view name;
   std::string_view about;
-  /// The plan for a layer; the engine must outlive it. It uses oneDNN's direct sums if the entry
+  /// The plan for a layer. It uses direct sums, the library's or the portable ones, if the entry
   /// does not support the layer. The choice decides the last bits of results. So it depends only on
-  /// the spec and the instruction set, never on measurements.
+  /// the spec and the instruction set, never on measurements. Portable plans do not depend on the
+  /// instruction set.
   std::unique_ptr<AffinePlan> (*plan)(const CpuMeans& means, const ConvolutionSpec& spec);
-  /// The part of implementation() that distinguishes a plan from oneDNN's direct sums.
+  /// The part of implementation() that distinguishes a plan from direct sums.
   std::string_view mark = {};
 };
 

@@ -1,187 +1,215 @@
-// The weights gradient of depthwise convolutions: each channel has one filter of its own. Part of
+// Depthwise convolutions: each channel has one filter of its own. Part of
 // src/device/cpu/kernels_body.h.
 //
-//   dw[tap][c] = the sum over images and output pixels of dy[pixel][c] * x[pixel + tap][c]
+//   forward            y[p][c]  = the sum over taps of x[p * stride - pad + tap][c] * w[tap][c]
+//   backward data     dx[q][c]  = the sum over taps of dy[(q + pad - tap) / stride][c] * w[tap][c],
+//                                 where the division has no remainder
+//   backward weights dw[tap][c] = the sum over images and p of
+//                                 dy[p][c] * x[p * stride - pad + tap][c]
 //
-// A register contains neighbouring channels. The sums of a few lines of the filter stay in
-// registers while the pixels of a few output lines change, so each product loads one number. Input
-// lines are copied to fp32 with their zero padding once, into a ring of lines that fits the
-// first-level cache.
+// The order of sums is the same in every instruction set. Taps outside of the image are skipped.
+//   y   a chain of FMAs from 0 over the taps, line by line; then the bias is added
+//   dx  the same, from the last tap to the first, which is the order of the pixels of dy
+//   dw  a chain of FMAs from 0 over the pixels, line by line, and images of a group of images; then
+//       the groups' sums are added in order
 //
-// One core with AVX-512, batch 64, ms by oneDNN 2.6 and by Lockstep:
-//                         fp32          bf16
-//   56x56, 96, 7x7        43.0, 4.3     50.2, 3.2
-//   14x14, 384, 7x7       10.3, 0.8     12.9, 0.8
-//   28x28, 120, 5x5        6.0, 0.6     14.3, 0.6
-// oneDNN is 1.3 to 2.9 times as fast with 3x3, so it keeps these.
-//
-// An item is a block of channels of a group of images. The number of groups does not depend on that
-// of threads, and the groups are added in order, so no bit depends on the number of threads.
+// An item is a register of channels of an image or of a group of images. The number of groups does
+// not depend on that of threads, so no bit depends on the number of threads.
 namespace lockstep::KERNELS {
 namespace {
 
-class Depthwise : public OtherPasses {
+template <class T>
+class Depthwise : public AffinePlan {
  public:
-  Depthwise(std::unique_ptr<AffinePlan> others, const ConvolutionSpec& spec)
-      : OtherPasses(std::move(others), "; depthwise weights gradient"),
-        spec_(spec),
+  explicit Depthwise(const ConvolutionSpec& spec)
+      : spec_(spec),
         in_(spec.input.x),
         out_(spec.output()),
         channels_(in_[3]),
-        blocks_(ceil_div(channels_, std::int64_t{kLanes})),
+        taps_(spec.kernel * spec.kernel),
+        registers_(ceil_div(channels_, std::int64_t{kLanes})),
         groups_(std::min<std::int64_t>(in_[0], kGroups)),
-        parts_(std::min<std::int64_t>(blocks_ * groups_, kParts)),
-        lines_(std::clamp<std::int64_t>(kPixels / out_[2], 1, out_[1])),
-        ring_((lines_ - 1) * spec.stride + spec.kernel),
-        pitch_(((out_[2] - 1) * spec.stride + spec.kernel) * kLanes) {}
+        forward_{in_, out_, {forward_axis(1)}, {forward_axis(2)}, {}},
+        backward_{out_, in_, backward_axes(1), backward_axes(2), {}} {
+    for (Pass* pass : {&forward_, &backward_})
+      for (const Axis& x : pass->x) pass->functions.push_back(line_function<T>(x));
+  }
 
+  void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
+    stream.enqueue([=, this, threads = stream.threads()] {
+      auto* const filter = static_cast<float*>(scratch);
+      transpose_filter(threads, w.as<float>(), filter, false);
+      convolve(threads, forward_, x.as<T>(), filter, b.as<float>(), y.as<T>(), spec_.relu);
+    });
+  }
+  void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
+    stream.enqueue([=, this, threads = stream.threads()] {
+      auto* const filter = static_cast<float*>(scratch);
+      transpose_filter(threads, w.as<float>(), filter, true);
+      convolve(threads, backward_, dy.as<T>(), filter, nullptr, dx.as<T>(), false);
+    });
+  }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    dispatch_vectors(x.type, [&]<class T>(T*) {
-      stream.enqueue([=, this, threads = stream.threads()] {
-        weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
-                         static_cast<float*>(scratch));
-      });
+    stream.enqueue([=, this, threads = stream.threads()] {
+      weights_gradient(threads, x.as<T>(), dy.as<T>(), dw.as<float>(), db.as<float>(),
+                       static_cast<float*>(scratch));
     });
   }
   std::size_t scratch_bytes() const override {
-    const std::int64_t own = sums_count() + parts_ * ring_ * pitch_ + in_[0] * channels_;
-    return std::max(others_->scratch_bytes(), static_cast<std::size_t>(own) * sizeof(float));
+    const std::int64_t gradient = sums_count() + in_[0] * channels_;
+    return static_cast<std::size_t>(std::max(gradient, taps_ * channels_)) * sizeof(float);
   }
+  std::string implementation() const override { return "depthwise"; }
 
  private:
-  static constexpr std::int64_t kGroups = 16;  ///< of images, at most
-  static constexpr std::int64_t kParts = 64;   ///< of the items, at most: each has a ring
-  /// Output pixels between two loads of the sums.
-  static constexpr std::int64_t kPixels = 56;
+  static constexpr std::int64_t kGroups = 16;        ///< of images, at most
+  static constexpr std::int64_t kCachedSums = 4096;  ///< floats: a third of the first-level cache
 
-  std::int64_t taps() const { return spec_.kernel * spec_.kernel; }
-  std::int64_t sums_count() const { return groups_ * blocks_ * taps() * kLanes; }
-  /// The first channel of a block. The last block overlaps the one before it if it would not be
-  /// full.
-  std::int64_t channel_of(std::int64_t block) const {
-    return std::min(block * kLanes, channels_ - kLanes);
+  /// The axes of lines and of columns. Backward data has one for each remainder of an element of
+  /// dx by the stride, because they read different taps.
+  struct Pass {
+    Shape from, to;
+    std::vector<Axis> y, x;
+    std::vector<LineFunction<T>> functions;  ///< for each of x
+  };
+
+  Axis forward_axis(int extent) const {
+    return {.count = out_[extent],
+            .inputs = in_[extent],
+            .taps = static_cast<int>(spec_.kernel),
+            .first = -spec_.pad,
+            .step = spec_.stride};
   }
-
-  /// Copies line `y` of a padded image to the ring. `image` begins at the block's first channel.
-  template <class T>
-  void copy_line(const T* image, std::int64_t y, float* line) const {
-    const std::int64_t row = y - spec_.pad, width = pitch_ / kLanes;
-    const bool inside = row >= 0 && row < in_[1];
-    const T* from = image + row * in_[2] * channels_;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const std::int64_t column = i - spec_.pad;
-      const bool is_pixel = inside && column >= 0 && column < in_[2];
-      store(line + i * kLanes, is_pixel ? load(from + column * channels_) : Vector{});
+  std::vector<Axis> backward_axes(int extent) const {
+    std::vector<Axis> axes;
+    const std::int64_t stride = spec_.stride;
+    for (std::int64_t rest = 0; rest < stride; ++rest) {
+      const std::int64_t first = rest + spec_.pad - spec_.kernel + 1;  // times the stride
+      const std::int64_t from =
+          (first % stride + stride) % stride == 0 ? 0 : stride - (first % stride + stride) % stride;
+      axes.push_back({.count = ceil_div(in_[extent] - rest, stride),
+                      .inputs = out_[extent],
+                      .taps = static_cast<int>(ceil_div(spec_.kernel - from, stride)),
+                      .first = (first + from) / stride,
+                      .to = rest,
+                      .to_step = stride,
+                      .from = static_cast<int>(from),
+                      .from_step = static_cast<int>(stride)});
     }
+    return axes;
   }
 
-  /// Adds `count` output lines to Rows lines of the filter. lines[y * stride + r] are those of the
-  /// input; dy begins at the block's first channel.
-  template <int K, int Rows, class T>
-  void add_lines(std::int64_t count, const float* const* lines, const T* dy, float* sums) const {
-    Vector sum[Rows][K];
-    for (int r = 0; r < Rows; ++r)
-      for (int k = 0; k < K; ++k) sum[r][k] = load(sums + (r * K + k) * kLanes);
-    const std::int64_t step = spec_.stride * kLanes;
-    for (std::int64_t y = 0; y < count; ++y) {
-      const float* from[Rows];
-      for (int r = 0; r < Rows; ++r) from[r] = lines[y * spec_.stride + r];
-      for (std::int64_t i = 0; i < out_[2]; ++i) {
-        const Vector gradient = load(dy);
-        dy += channels_;
-#pragma GCC unroll 8
-        for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 8
-          for (int k = 0; k < K; ++k) sum[r][k] += gradient * load(from[r] + i * step + k * kLanes);
-        }
+  std::int64_t sums_count() const { return groups_ * registers_ * taps_ * kLanes; }
+
+  /// to [tap][channel] = w [channel][tap], or its taps in reverse order.
+  void transpose_filter(int threads, const float* w, float* to, bool turned) const {
+    parallel_for(threads, channels_, 64, [=, this](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t tap = 0; tap < taps_; ++tap) {
+        const float* const from = w + (turned ? taps_ - 1 - tap : tap);
+        for (std::int64_t c = begin; c < end; ++c) to[tap * channels_ + c] = from[c * taps_];
       }
-    }
-    for (int r = 0; r < Rows; ++r)
-      for (int k = 0; k < K; ++k) store(sums + (r * K + k) * kLanes, sum[r][k]);
+    });
   }
 
-  /// Adds `count` output lines to the filter's lines from `First` on.
-  template <int K, int First, class T>
-  void add_filter(std::int64_t count, const float* const* lines, const T* dy, float* sums) const {
-    constexpr int kMost = std::min(K, (kRegisters - 2) / K), kPasses = (K + kMost - 1) / kMost;
-    constexpr int kRowsOf = std::min((K + kPasses - 1) / kPasses, K - First);
-    add_lines<K, kRowsOf>(count, lines + First, dy, sums + First * K * kLanes);
-    if constexpr (First + kRowsOf < K) add_filter<K, First + kRowsOf>(count, lines, dy, sums);
-  }
-
-  /// Adds one image to the sums of a block.
-  template <int K, class T>
-  void add_image(const T* x, const T* dy, float* ring, const float** lines, float* sums) const {
-    std::int64_t copied = 0;  // lines of the padded image
-    for (std::int64_t y = 0; y < out_[1]; y += lines_) {
-      const std::int64_t count = std::min(lines_, out_[1] - y), first = y * spec_.stride;
-      const std::int64_t needed = (count - 1) * spec_.stride + K;
-      for (copied = std::max(copied, first); copied < first + needed; ++copied)
-        copy_line(x, copied, ring + copied % ring_ * pitch_);
-      for (std::int64_t i = 0; i < needed; ++i) lines[i] = ring + (first + i) % ring_ * pitch_;
-      add_filter<K, 0>(count, lines, dy + y * out_[2] * channels_, sums);
-    }
-  }
-
-  template <int K, class T>
-  void add_items(int threads, const T* x, const T* dy, float* sums, float* rings) const {
-    const std::int64_t items = groups_ * blocks_, size = taps() * kLanes;
-    parallel_for(threads, parts_, 1, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<const float*> lines(static_cast<std::size_t>(ring_));
-      for (std::int64_t part = begin; part < end; ++part) {
-        for (std::int64_t item = items * part / parts_; item < items * (part + 1) / parts_;
-             ++item) {
-          const std::int64_t group = item / blocks_, channel = channel_of(item % blocks_);
-          float* const to = sums + item * size;
-          std::fill_n(to, size, 0.0f);
-          for (std::int64_t n = in_[0] * group / groups_; n < in_[0] * (group + 1) / groups_; ++n) {
-            add_image<K>(x + n * in_.row() + channel, dy + n * out_.row() + channel,
-                         rings + part * ring_ * pitch_, lines.data(), to);
-          }
+  void convolve(int threads, const Pass& pass, const T* x, const float* w, const float* bias, T* y,
+                bool relu) const {
+    const std::int64_t x_pitch = pass.from[2] * channels_, y_pitch = pass.to[2] * channels_,
+                       w_pitch = spec_.kernel * channels_;
+    const std::int64_t rows = pass.to[1], phases = std::ssize(pass.y);
+    parallel_for(threads, in_[0] * rows, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t image = item / rows, row = item % rows, i = row / phases;
+        const Axis& axis = pass.y[static_cast<std::size_t>(row % phases)];
+        const int tap = axis.begin(i);
+        DepthwiseLine<T> line{
+            .axis = nullptr,
+            .registers = {0, registers_, channels_},
+            .x = x + image * pass.from.row() + (axis.first + i * axis.step + tap) * x_pitch,
+            .w = w + (axis.from + tap * axis.from_step) * w_pitch,
+            .lines = std::max(axis.end(i) - tap, 0),
+            .x_pitch = x_pitch,
+            .w_pitch = axis.from_step * w_pitch,
+            .bias = bias,
+            .relu = relu,
+            .y = y + image * pass.to.row() + row * y_pitch};
+        for (std::size_t phase = 0; phase < pass.x.size(); ++phase) {
+          line.axis = &pass.x[phase];
+          pass.functions[phase](line);
         }
       }
     });
   }
 
-  /// dw [channel][tap] = the sum of the groups' sums [group][block][tap][kLanes].
+  /// Adds one image to the sums of some registers.
+  void add_image(const T* x, const T* dy, const Registers& registers, float* sums,
+                 SumsFunction<T> add) const {
+    const Axis& axis = forward_.y[0];
+    const std::int64_t x_pitch = in_[2] * channels_;
+    for (std::int64_t row = 0; row < out_[1]; ++row) {
+      const int tap = axis.begin(row);
+      add({.axis = &forward_.x[0],
+           .registers = registers,
+           .x = x + (axis.first + row * axis.step + tap) * x_pitch,
+           .dy = dy + row * out_[2] * channels_,
+           .lines = std::max(axis.end(row) - tap, 0),
+           .x_pitch = x_pitch,
+           .sums = sums + tap * spec_.kernel * kLanes,
+           .sums_pitch = taps_ * kLanes});
+    }
+  }
+
+  /// dw [channel][tap] = the sum of the groups' sums [group][register][tap][kLanes].
   void add_groups(const float* sums, float* dw) const {
-    for (std::int64_t block = 0; block < blocks_; ++block) {
-      const std::int64_t channel = channel_of(block);
-      for (std::int64_t tap = 0; tap < taps(); ++tap) {
+    const Registers all{0, registers_, channels_};
+    for (std::int64_t r = 0; r < registers_; ++r) {
+      const std::int64_t channel = all.channel_of(r);
+      for (std::int64_t tap = 0; tap < taps_; ++tap) {
         Vector sum{};
         for (std::int64_t group = 0; group < groups_; ++group)
-          sum += load(sums + ((group * blocks_ + block) * taps() + tap) * kLanes);
-        for (int lane = 0; lane < kLanes; ++lane) dw[(channel + lane) * taps() + tap] = sum[lane];
+          sum += load(sums + ((group * registers_ + r) * taps_ + tap) * kLanes);
+        for (int lane = 0; lane < kLanes; ++lane) dw[(channel + lane) * taps_ + tap] = sum[lane];
       }
     }
   }
 
-  template <class T>
   void weights_gradient(int threads, const T* x, const T* dy, float* dw, float* db,
                         float* sums) const {
-    float* const rings = sums + sums_count();
-    if (spec_.kernel == 5) add_items<5>(threads, x, dy, sums, rings);
-    if (spec_.kernel == 7) add_items<7>(threads, x, dy, sums, rings);
+    const std::int64_t images = in_[0];
+    const SumsFunction<T> add = sums_function<T>(forward_.x[0]);
+    const std::int64_t parts = ceil_div(sums_count() / groups_, kCachedSums);
+    parallel_for(threads, groups_ * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t group = item / parts, part = item % parts;
+        const Registers registers{registers_ * part / parts, registers_ * (part + 1) / parts,
+                                  channels_};
+        float* const to = sums + (group * registers_ + registers.begin) * taps_ * kLanes;
+        std::fill_n(to, (registers.end - registers.begin) * taps_ * kLanes, 0.0f);
+        for (std::int64_t n = images * group / groups_; n < images * (group + 1) / groups_; ++n)
+          add_image(x + n * in_.row(), dy + n * out_.row(), registers, to, add);
+      }
+    });
     add_groups(sums, dw);
-    if (db != nullptr) bias_gradient(threads, dy, out_, db, rings + parts_ * ring_ * pitch_);
+    if (db != nullptr) bias_gradient(threads, dy, out_, db, sums + sums_count());
   }
 
   ConvolutionSpec spec_;
   Shape in_, out_;
-  std::int64_t channels_, blocks_, groups_, parts_;
-  std::int64_t lines_;         ///< of the output, added at a time
-  std::int64_t ring_, pitch_;  ///< lines of a ring, and floats of a line
+  std::int64_t channels_, taps_, registers_, groups_;
+  Pass forward_, backward_;
 };
 
-std::unique_ptr<AffinePlan> make_depthwise(std::unique_ptr<AffinePlan> others,
-                                           const ConvolutionSpec& spec) {
+bool depthwise_serves(const ConvolutionSpec& spec) {
   const std::int64_t k = spec.kernel;
-  const bool serves = spec.input.training && spec.input.type != Type::f16 &&
-                      spec.groups == spec.filters && spec.groups == spec.input.x[3] &&
-                      spec.filters >= kLanes && spec.dilation == 1 && !spec.one_dimensional &&
-                      (k == 5 || k == 7);
-  if (!serves) return others;
-  return std::make_unique<Depthwise>(std::move(others), spec);
+  return spec.groups == spec.filters && spec.groups == spec.input.x[3] &&
+         spec.filters >= kServedLanes && spec.dilation == 1 && !spec.one_dimensional &&
+         (k == 3 || k == 5 || k == 7) && spec.stride <= k;
+}
+
+std::unique_ptr<AffinePlan> make_depthwise(const ConvolutionSpec& spec) {
+  if (!depthwise_serves(spec)) return nullptr;
+  if (spec.input.type == Type::f32) return std::make_unique<Depthwise<float>>(spec);
+  if (spec.input.type == Type::bf16) return std::make_unique<Depthwise<Bfloat16>>(spec);
+  return nullptr;
 }
 
 }  // namespace

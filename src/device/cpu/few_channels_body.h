@@ -73,7 +73,7 @@ class Lines : public OtherPasses {
 #pragma GCC unroll 32
         for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 8
-          for (int v = 0; v < Columns; ++v) sum[r][v] += from[r] * gradient[v];
+          for (int v = 0; v < Columns; ++v) sum[r][v] = fma(from[r], gradient[v], sum[r][v]);
         }
         from += in_[3];
         dy += out_[3];
@@ -162,7 +162,7 @@ class Lines : public OtherPasses {
 std::unique_ptr<AffinePlan> make_lines(std::unique_ptr<AffinePlan> others,
                                        const ConvolutionSpec& spec) {
   const bool serves = spec.input.training && spec.input.type == Type::f32 && spec.stride == 1 &&
-                      spec.dilation == 1 && spec.groups == 1 && spec.filters % kLanes == 0;
+                      spec.dilation == 1 && spec.groups == 1 && spec.filters % kServedLanes == 0;
   if (!serves) return others;
   return std::make_unique<Lines>(std::move(others), spec);
 }

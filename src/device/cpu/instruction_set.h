@@ -15,21 +15,17 @@ struct InstructionSet {
   std::string_view name;
   std::string_view about;
   const Kernels& (*kernels)();  ///< null for "auto"
-  unsigned onednn;              ///< bits of dnnl::cpu_isa; a wider set has more of them
+  bool (*runs_here)();          ///< whether this processor has the set
+  std::string_view in_words;    ///< "AVX-512 with bf16"
 };
 
-/// "auto" is first; the others are ordered from narrow to wide.
+/// "auto" is first, then "baseline"; the others are ordered from narrow to wide. They are those of
+/// the processor's family.
 std::span<const InstructionSet> instruction_sets();
 
 /// The set called `name`. "auto": the widest set of this processor that ONEDNN_MAX_CPU_ISA allows.
-/// From now on oneDNN uses no wider set in the whole process. Throws the usage Error if the
-/// processor lacks the set, or if oneDNN was used before.
+/// From now on src/device/cpu/library.h uses no wider set in the whole process. Throws the usage
+/// Error if the processor lacks the set, or if the library was used before.
 const InstructionSet& use_instruction_set(std::string_view name);
-
-/// Whether oneDNN uses the set called `name` or a wider one.
-bool uses_instruction_set(std::string_view name);
-
-/// The instruction set that oneDNN uses: "AVX-512 with bf16".
-std::string instruction_set_in_use();
 
 }  // namespace lockstep

@@ -20,10 +20,14 @@ struct Kernels {
   /// stride 1 with filters in whole registers. `others`, a plan for the same spec, computes the
   /// other passes. Returns `others` itself for another layer.
   std::unique_ptr<AffinePlan> (*lines)(std::unique_ptr<AffinePlan> others, const ConvolutionSpec&);
-  /// The same for depthwise filters of 5x5 and 7x7 over at least a register of channels.
-  std::unique_ptr<AffinePlan> (*depthwise)(std::unique_ptr<AffinePlan> others,
-                                           const ConvolutionSpec&);
+  /// Depthwise filters of 3x3, 5x5 and 7x7 over at least 16 channels. null: another layer.
+  std::unique_ptr<AffinePlan> (*depthwise)(const ConvolutionSpec&);
   std::unique_ptr<ResponseNormPlan> (*response_norm)(const ResponseNormSpec&);
+  /// Any layer and any product in fp32, with the same bits on every processor
+  /// (src/device/cpu/gemm_body.h).
+  std::unique_ptr<AffinePlan> (*portable_convolution)(const ConvolutionSpec&);
+  std::unique_ptr<AffinePlan> (*portable_dense)(const DenseSpec&);
+  std::unique_ptr<ProductPlan> (*portable_product)(const ProductSpec&);
 };
 
 /// The set that the whole program is compiled for (LOCKSTEP_MARCH).

@@ -24,7 +24,7 @@
 #include "src/base/round_up.h"
 #include "src/device/arena.h"
 #include "src/device/cpu/bias_gradient.h"
-#include "src/device/cpu/instruction_set.h"
+#include "src/device/cpu/library.h"
 #include "src/device/cpu/other_passes.h"
 #include "src/device/parallel_for.h"
 
@@ -72,12 +72,14 @@ MATRIX_UNITS inline void store(Bfloat16* to, Words words) {
 /// Transposes 16 x 16 words. Each round moves the first bit of a word's row number to the end of
 /// its column number, and the first bit of the column number to the end of the row number.
 MATRIX_UNITS inline void transpose(Words (&rows)[kTile]) {
-  constexpr Words low{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
   for (int round = 0; round < 4; ++round) {
     Words next[kTile];
     for (int i = 0; i < kTile / 2; ++i) {
-      next[2 * i] = __builtin_shuffle(rows[i], rows[i + kTile / 2], low);
-      next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + kTile / 2], low + 8);
+      const Words a = rows[i], b = rows[i + kTile / 2];
+      next[2 * i] =
+          __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      next[2 * i + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29,
+                                                14, 30, 15, 31);
     }
     std::copy_n(next, kTile, rows);
   }
@@ -317,12 +319,7 @@ bool tiles_granted() {
 
 }  // namespace
 
-bool has_matrix_units() { return uses_instruction_set("amx") && tiles_granted(); }
-
-bool matrix_units_serve(const ConvolutionSpec& spec) {
-  return spec.input.training && spec.input.type == Type::bf16 && spec.stride == 1 &&
-         spec.groups == 1 && spec.dilation == 1 && !spec.one_dimensional;
-}
+bool has_matrix_units() { return library::uses("amx") && tiles_granted(); }
 
 std::unique_ptr<AffinePlan> make_matrix_units_convolution(std::unique_ptr<AffinePlan> others,
                                                           const ConvolutionSpec& spec) {

@@ -12,7 +12,10 @@ bool has_matrix_units();
 
 /// Whether there is a plan for `spec` on a processor with matrix units: bf16, training, two
 /// dimensions, stride and dilation 1, one group.
-bool matrix_units_serve(const ConvolutionSpec& spec);
+inline bool matrix_units_serve(const ConvolutionSpec& spec) {
+  return spec.input.training && spec.input.type == Type::bf16 && spec.stride == 1 &&
+         spec.groups == 1 && spec.dilation == 1 && !spec.one_dimensional;
+}
 
 /// A plan that computes the weights gradient on matrix units. The bits do not depend on the number
 /// of threads. `others`, a plan for the same spec, computes the other passes. Requires

@@ -17,15 +17,8 @@ using Factors = std::conditional_t<kPerWord<F> == 1, Vector, Words>;
 template <class F>
 using Factor = std::conditional_t<kPerWord<F> == 1, float, std::uint32_t>;
 
-template <class T>
-[[gnu::always_inline]] inline T word_at(const void* from) {
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return value;
-}
-
 [[gnu::always_inline]] inline Vector multiply_add(Vector sum, float a, Vector b) {
-  return sum + a * b;
+  return fma(a, b, sum);
 }
 inline void store_factors(float* to, Vector value) { store(to, value); }
 #if KERNEL_BF16_PRODUCTS

@@ -52,7 +52,7 @@ struct ThreeQuarters {
     Vector y = __builtin_bit_cast(Vector, 0x4f586000 - (__builtin_bit_cast(Words, s) >> 2));
     for (int step = 0; step < 3; ++step) {
       const Vector square = y * y;
-      y += y * (0.25f - 0.25f * s * (square * square));
+      y = fma(y, fma(-0.25f * s, square * square, broadcast(0.25f)), y);
     }
     const Vector cube = y * y * y;
     const Vector fourth = cube * y;
@@ -63,8 +63,9 @@ struct ThreeQuarters {
 struct AnyPower {
   float beta;
   Powers operator()(Vector s) const {
-    Powers result;
-    for (int i = 0; i < kLanes; ++i) result.scale[i] = std::pow(s[i], -beta);
+    Powers result{};
+    for (int i = 0; i < kLanes; ++i)
+      result.scale[i] = static_cast<float>(lockstep::power(double{s[i]}, -double{beta}));
     result.next = result.scale / s;
     return result;
   }
@@ -118,7 +119,7 @@ class CpuResponseNorm : public ResponseNormPlan {
     each_block(threads, [&](Block& b) {
       b.fill(x);
       each_vector(b, [&](std::int64_t p, std::int64_t c, std::int64_t place, std::int64_t count) {
-        const Vector s = spec_.bias + spec_.alpha * b.squares.window(p, c);
+        const Vector s = fma(spec_.alpha, b.squares.window(p, c), broadcast(spec_.bias));
         store_part(y + place, load_part(x + place, count) * power(s).scale, count);
       });
     });
@@ -129,17 +130,16 @@ class CpuResponseNorm : public ResponseNormPlan {
     each_block(threads, [&](Block& b) {
       b.fill(x);
       each_vector(b, [&](std::int64_t p, std::int64_t c, std::int64_t place, std::int64_t count) {
-        const Powers s = power(spec_.bias + spec_.alpha * b.squares.window(p, c));
+        const Powers s = power(fma(spec_.alpha, b.squares.window(p, c), broadcast(spec_.bias)));
         const Vector gradient = load_part(dy + place, count);
-        store(b.terms.at(p, c), gradient * load_part(x + place, count) * s.next);
-        store(b.direct.at(p, c), gradient * s.scale);
+        // Behind the last channel s may be infinite, and the rows must stay zero.
+        store_part(b.terms.at(p, c), gradient * load_part(x + place, count) * s.next, count);
+        store_part(b.direct.at(p, c), gradient * s.scale, count);
       });
       const float factor = 2 * spec_.alpha * spec_.beta;
       each_vector(b, [&](std::int64_t p, std::int64_t c, std::int64_t place, std::int64_t count) {
-        store_part(
-            dx + place,
-            load(b.direct.at(p, c)) - factor * load_part(x + place, count) * b.terms.window(p, c),
-            count);
+        const Vector scaled = -factor * load_part(x + place, count);
+        store_part(dx + place, fma(scaled, b.terms.window(p, c), load(b.direct.at(p, c))), count);
       });
     });
   }

@@ -339,7 +339,7 @@ bool winograd_serves(const ConvolutionSpec& spec) {
 /// Whether factors may be rounded to bf16. With 3x3 filters the error of results is then 0.4 %
 /// (tiles of 2x2) and 1.1 % (4x4), while rounding them to bf16 causes 0.2 %. With 5x5 filters it
 /// would be 1.1 % and 3.8 %.
-bool bf16_factors_serve(const ConvolutionSpec& spec) {
+[[maybe_unused]] bool bf16_factors_serve(const ConvolutionSpec& spec) {
   return spec.input.type == Type::bf16 && spec.kernel == 3 && spec.input.x[3] % 2 == 0 &&
          spec.filters % 2 == 0;
 }

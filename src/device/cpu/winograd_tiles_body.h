@@ -10,10 +10,11 @@ std::int64_t width_of(std::int64_t block, std::int64_t channels) {
   return std::min(kBlock, channels - block * kBlock);
 }
 
-/// Whether registers that do not cross a block's border can cover `channels`.
+/// Whether registers that do not cross a block's border can cover `channels`, in every instruction
+/// set.
 bool in_registers(std::int64_t channels) {
   const std::int64_t rest = channels % kBlock;
-  return rest % kLanes == 0 || rest > kLanes;
+  return rest % kServedLanes == 0 || rest > kServedLanes;
 }
 /// Calls f(first channel) for each of these registers. If `channels` do not fill the last register,
 /// it overlaps the one before it, and the common channels are computed twice.
@@ -30,7 +31,13 @@ template <const auto& M, std::size_t Row, bool Transposed, std::size_t... J>
   Vector sum{};
   const auto add = [&]<std::size_t Column>(std::integral_constant<std::size_t, Column>) {
     constexpr float factor = Transposed ? M[Column][Row] : M[Row][Column];
-    if constexpr (factor != 0) sum += factor * in[Column];
+    if constexpr (factor == 1) {
+      sum += in[Column];
+    } else if constexpr (factor == -1) {
+      sum -= in[Column];
+    } else if constexpr (factor != 0) {
+      sum = fma(factor, in[Column], sum);
+    }
   };
   (add(std::integral_constant<std::size_t, J>()), ...);
   return sum;

@@ -152,7 +152,7 @@ class CudaDevice final : public Device {
     pin_ = [index](std::byte* data, std::size_t bytes) { return page_lock(index, data, bytes); };
   }
 
-  std::string arithmetic() const override {
+  std::string arithmetic(Type) const override {
     const Tuning& tuning = planner_->tuning();
     return tuning.platform() + (options_.deterministic ? ", deterministic" : "") +
            (tuning.empty() ? "" : fmt::format(", tuned {:08x}", crc32c(tuning.text())));

@@ -327,7 +327,8 @@ function mistakes() {
       make(
           'figcaption', {}, make('b', {}, found.classes[m.predicted]), make('br'),
           `${(100 * m.probability).toFixed(0)} % sure, is ${found.classes[m.label]}`, make('br'),
-          make('span', {class: 'reason', title: `sample ${m.sample}`}, `loss ${short(m.loss)}`)));
+          make('span', {class: 'reason', title: `sample ${m.sample}`}, `loss ${short(m.loss)}`),
+          m.file ? make('span', {class: 'file', title: m.file}, m.file.split('/').pop()) : null));
   const note = worst.some((m) => m.image) ? [] : [reason('These samples are no images.')];
   section(
       'mistakes', 'Worst mistakes',

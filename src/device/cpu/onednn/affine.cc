@@ -4,13 +4,12 @@
 // and type of the chosen kernel: 100,000 weights against 10 million multiply-adds per image. So no
 // copy of the weights can become stale.
 
-#include "src/device/cpu/affine.h"
-
 #include <algorithm>
 #include <unordered_map>
 
 #include "src/base/round_up.h"
-#include "src/device/cpu/onednn.h"
+#include "src/device/cpu/library.h"
+#include "src/device/cpu/onednn/onednn.h"
 
 namespace lockstep {
 namespace {
@@ -139,8 +138,7 @@ dnnl::prop_kind kind_of(const PlanInput& input) {
 
 }  // namespace
 
-std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
-                                                    const ConvolutionSpec& spec) {
+std::unique_ptr<AffinePlan> library::convolution(const ConvolutionSpec& spec) {
   using tag = memory::format_tag;
   const auto type = onednn::data_type(spec.input.type);
   const auto f32 = memory::data_type::f32;
@@ -161,6 +159,7 @@ std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::attributes(false);
 
+  const dnnl::engine& engine = onednn::engine();
   auto plan = std::make_unique<OnednnAffine>(engine, md);
   const auto forward = onednn::describe<dnnl::convolution_forward>(
       engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.kernel_w,
@@ -178,7 +177,7 @@ std::unique_ptr<AffinePlan> make_onednn_convolution(const dnnl::engine& engine,
   return plan;
 }
 
-std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const DenseSpec& spec) {
+std::unique_ptr<AffinePlan> library::dense(const DenseSpec& spec) {
   using tag = memory::format_tag;
   const auto type = onednn::data_type(spec.input.type);
   const auto f32 = memory::data_type::f32;
@@ -194,6 +193,7 @@ std::unique_ptr<AffinePlan> make_onednn_dense(const dnnl::engine& engine, const 
                        .kernel_dw = {w_dims, f32, tag::ab}};
   const auto attr = onednn::attributes(false);
 
+  const dnnl::engine& engine = onednn::engine();
   auto plan = std::make_unique<OnednnAffine>(engine, md);
   const auto forward = onednn::describe<dnnl::inner_product_forward>(
       engine, onednn::attributes(spec.relu), kind_of(spec.input), md.x, md.kernel_w, md.b, md.y);

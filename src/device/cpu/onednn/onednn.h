@@ -1,4 +1,4 @@
-// One spelling for oneDNN 2 and 3. Only src/device/cpu includes this.
+// One spelling for oneDNN 2 and 3. Only src/device/cpu/onednn includes this.
 //
 // Version 2 builds a primitive from an operation descriptor and an engine. Version 3 has no
 // operation descriptors and takes the engine first. No other file depends on the version.
@@ -10,6 +10,9 @@
 #include "src/base/view.h"
 
 namespace lockstep::onednn {
+
+/// The processor's cores, for all plans.
+const dnnl::engine& engine();
 
 /// Attributes of every primitive: the caller owns the scratchpad, and ReLU is fused on request.
 inline dnnl::primitive_attr attributes(bool relu) {

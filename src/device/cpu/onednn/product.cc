@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "src/device/cpu/affine.h"
-#include "src/device/cpu/onednn.h"
+#include "src/device/cpu/library.h"
+#include "src/device/cpu/onednn/onednn.h"
 
 namespace lockstep {
 namespace {
@@ -54,9 +54,8 @@ class OnednnProduct : public ProductPlan {
 
 }  // namespace
 
-std::unique_ptr<ProductPlan> make_onednn_product(const dnnl::engine& engine,
-                                                 const ProductSpec& spec) {
-  return std::make_unique<OnednnProduct>(engine, spec);
+std::unique_ptr<ProductPlan> library::product(const ProductSpec& spec) {
+  return std::make_unique<OnednnProduct>(onednn::engine(), spec);
 }
 
 }  // namespace lockstep
