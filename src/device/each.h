@@ -91,9 +91,10 @@ void each_on_host(Stream& stream, std::int64_t n, Body body) {
       const std::int64_t last = std::min(end * kCut, n);
       if constexpr (requires { own.unit(begin); }) {
         std::int64_t first = begin * kCut;
+        // `simd` also stops g++ from unrolling a short loop before it is vectorised.
         for (; first + Body::kUnit <= last; first += Body::kUnit) {
           const auto unit = own.unit(first);
-#pragma GCC ivdep
+#pragma omp simd
           for (std::int64_t i = first; i < first + Body::kUnit; ++i) unit(i);
         }
         for (; first < last; ++first) own(first);
