@@ -18,7 +18,7 @@ namespace {
 struct PackOptions {
   std::string folder, file;
   ImageOptions images;
-  double validation = 0;
+  Split validation;
   int threads = 0;
 };
 
@@ -27,10 +27,7 @@ void declare(OptionRows& rows, PackOptions& o) {
   rows.text("FOLDER", o.folder, "", "Folder with train/CLASS and val/CLASS, or with class folders")
       .example("photos");
   rows.text("FILE", o.file, "", "HDF5 file to write, such as photos.h5").example("photos.h5");
-  rows.number("--validation", o.validation, Bounds::at_least(0, 1),
-              "Share of the training images for validation; 0: none\n"
-              "The name of a file decides, as in training.")
-      .example("0.1");
+  declare_split(rows, o.validation);
   declare_image_files(rows, o.images);
   rows.optional_number("--threads", o.threads, Bounds::at_least(1, 1024),
                        "Threads that check the images [all cores]")

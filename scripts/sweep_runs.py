@@ -17,6 +17,7 @@ import re
 import shlex
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ HELD_SECONDS = 5  # until the next try of a run that another process trains
 HERE = pathlib.Path(__file__).resolve().parent
 # Options that the sweep sets, or that train nothing.
 OWN = {"run", "new", "no-run", "check", "list", "summary", "find-lr", "help", "help-all", "version"}
+REPEATED = {"fold", "seed", "split-seed"}  # runs that differ in nothing else repeat one experiment
 FREE = {"run", "config", "threads", "checkpoint-every"}  # a complete run may have others
 TOP = {"program": str, "name": str, "ranks": int, "at-once": int, "search": str, "runs": int, "seed": int,
        "options": dict, "sweep": dict, "slurm": dict}
@@ -379,11 +381,23 @@ def compare(sweep, ended=()):
     known = [run for run in complete if run.accuracy()]
     if not known:
         return
+    show_means(sweep, known)
     best = max(known, key=lambda run: run.accuracy()[0])
     page = best.folder / "report.html"
     show = ["xdg-open", page] if page.exists() else [find_program("report_runs", "report_runs"), best.folder]
     print(f"best    {best.name}: {result_of(best)}")
     print(f"        its report: {shlex.join(map(str, show))}")
+
+
+def show_means(sweep, known):
+    """Prints mean and standard deviation of the runs that repeat one experiment, the best experiment first."""
+    groups = {}
+    for run in known:
+        values = [f"{name}={text_of(run.options[name])}" for name in sweep.values if name not in REPEATED]
+        groups.setdefault(plain(",".join(values)) or sweep.name, []).append(100 * run.accuracy()[0])
+    for name, found in sorted(groups.items(), key=lambda group: -statistics.mean(group[1])):
+        if len(found) > 1:
+            print(f"mean    {name}: accuracy {statistics.mean(found):.2f} % +- {statistics.stdev(found):.2f} % of {len(found)} runs")
 
 
 def batch_script(sweep, runs):

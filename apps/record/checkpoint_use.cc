@@ -19,6 +19,7 @@
 
 namespace lockstep {
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Split, share, seed, fold, folds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, validation,
                                    check, identity, folder)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
@@ -39,16 +40,25 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now,
   return (evaluated || tested) && before.position == now.position && before.texts == now.texts;
 }
 
+Split split_of(const RunFacts& facts) {
+  const RunFacts::Json share = facts.option("validation"), fold = facts.option("fold"),
+                       seed = facts.option("split-seed");
+  Split split;
+  if (share.is_number()) split.share = share.get<double>();
+  if (seed.is_number()) split.seed = seed.get<std::uint64_t>();
+  if (fold.is_string()) split.read_fold(fold.get<std::string>());
+  return split;
+}
+
 /// The facts about its images, some of which are options of its run.
 DataOfCheckpoint images_of(const RunFacts& facts) {
-  const RunFacts::Json validation = facts.option("validation"), folder = facts.option("data"),
-                       check = facts.option("check-images");
+  const RunFacts::Json folder = facts.option("data"), check = facts.option("check-images");
   return {.class_names = facts.texts("class_names"),
           .normalisation = facts.object_text("normalisation"),
           .format = facts.object_text("sample_format"),
           .identity = facts.text("files"),
           .folder = folder.is_string() ? folder.get<std::string>() : "",
-          .validation = validation.is_number() ? validation.get<double>() : 0,
+          .validation = split_of(facts),
           .check = check.is_string() ? check.get<std::string>() : ""};
 }
 

@@ -47,6 +47,32 @@ void check_number(const auto& augmentation, Shape sample, const std::string& nam
 
 }  // namespace
 
+void declare_split(OptionRows& rows, Split& split) {
+  rows.number("--validation", split.share, Bounds::at_least(0, 1),
+              "Share of each class for validation; 0: none\n"
+              "Evaluations then use this part, and the run keeps its best checkpoint. The test set "
+              "is evaluated once, at the end. A hash of its number or file name selects a sample, "
+              "so the part is the same on any number of ranks.")
+      .shapes_weights()
+      .common()
+      .example("0.1")
+      .also_called({"val-split", "validation-split"});
+  rows.add(
+          "--fold", OptionRow::Type::text,
+          [&split](const std::string& text) { split.read_fold(text); },
+          [&split] { return split.fold_text(); }, "I/K",
+          "Fold number I of K for validation, in place of a share\n"
+          "The K folds divide each class equally. Train one run for each and take the mean.")
+      .shapes_weights()
+      .excludes("--validation", "validation set")
+      .example("2/5");
+  rows.number("--split-seed", split.seed, Bounds::at_least(0),
+              "Seed of the choice of validation samples")
+      .shapes_weights()
+      .only_with("--validation", [&split] { return split.any(); })
+      .example("3 --validation 0.1");
+}
+
 void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   const DatasetEntry* generated = stand_in(by_default.name);
   const std::string photos =
@@ -76,15 +102,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("64" + photos)
       .also_called({"img-size"})
       .is_common = by_default.resizes;
-  rows.number("--validation", validation, Bounds::at_least(0, 1),
-              "Share of the training set for validation; 0: none\n"
-              "Evaluations then use this part, and the run keeps its best checkpoint. The test set "
-              "is evaluated once, at the end. A hash of its number or file name selects a sample, "
-              "so the part is the same on any number of ranks.")
-      .shapes_weights()
-      .common()
-      .example("0.1")
-      .also_called({"val-split", "validation-split"});
+  declare_split(rows, validation);
   declare_image_files(rows, images)
       .only_with("--dataset folder", [this] { return find(datasets(), dataset).resizes; })
       .example("decode" + (photos.empty() ? "" : photos + " --image-size 64"));

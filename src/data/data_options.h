@@ -18,6 +18,8 @@ inline const std::string kOnImages = " --dataset cifar10_32 --data data/cifar10 
 
 /// The option of finding and checking image files.
 OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images);
+/// The options of a division of the training samples.
+void declare_split(OptionRows& rows, Split& split);
 
 struct DataOptions {
   std::string dataset;  ///< after parsing always one of datasets()
@@ -27,7 +29,7 @@ struct DataOptions {
   PixelAugmentations pixels;
   Mixing mixing;
   ImageOptions images;
-  double validation = 0;  ///< share of the training samples; 0: no validation set of these
+  Split validation;       ///< the training samples in the validation set
   int workers = 0;        ///< threads of a rank that decode image files; 0: a share of its threads
 
   DataSource source(std::uint64_t seed) const {

@@ -16,6 +16,7 @@
 #include "src/base/error.h"
 #include "src/base/random.h"
 #include "src/base/view.h"
+#include "src/data/split.h"
 
 namespace lockstep {
 
@@ -169,7 +170,7 @@ struct DataSource {
   std::filesystem::path folder;  ///< empty: the set is generated
   std::uint64_t seed = 0;        ///< of generated sets
   ImageOptions images = {};
-  double validation = 0;  ///< share of the training samples in the validation set
+  Split validation = {};  ///< the training samples in the validation set
   int threads = 1;        ///< for finding and checking files
   HostRanks host = {};
 };
@@ -204,7 +205,7 @@ struct DataOfCheckpoint {
   std::string format = {};    ///< to_text() of their SampleFormat
   std::string identity = {};  ///< OpenedData::identity
   std::string folder = {};    ///< --data of the run
-  double validation = 0;      ///< DataSource::validation
+  Split validation = {};      ///< DataSource::validation
   std::string check = {};     ///< ImageOptions::check of the run
 };
 

@@ -52,17 +52,22 @@ class Part : public Dataset {
   bool counted_;
 };
 
-void divide(OpenedData& pair, double share) {
+void divide(OpenedData& pair, const Split& split) {
   const std::shared_ptr<const Dataset> all = std::move(pair.train);
+  std::vector<std::int32_t> labels(all->size());
+  for (std::int64_t i = 0; i < all->size(); ++i) labels[i] = all->label(i);
+  const std::vector<bool> held =
+      held_out(split, labels, [](std::int64_t i) { return std::to_string(i); });
   std::vector<std::uint32_t> training, validation;
-  for (std::int64_t i = 0; i < all->size(); ++i) {
-    auto& part = number_of(std::to_string(i)) < share ? validation : training;
-    part.push_back(static_cast<std::uint32_t>(i));
-  }
+  for (std::int64_t i = 0; i < all->size(); ++i)
+    (held[i] ? validation : training).push_back(static_cast<std::uint32_t>(i));
   require(!training.empty() && !validation.empty(),
-          "--validation {:g} leaves {} of {} training samples. Pass another share.", share,
-          training.size(), all->size());
-  pair.identity += fmt::format("validation samples = {} of {}\n", validation.size(), all->size());
+          "{} leaves {} of {} training samples. Pass another one.", split.text(), training.size(),
+          all->size());
+  const std::string_view bytes(reinterpret_cast<const char*>(validation.data()),
+                               validation.size() * sizeof validation[0]);
+  pair.identity += fmt::format("validation samples = {} of {}, crc32c {:08x}\n", validation.size(),
+                               all->size(), crc32c(bytes));
   pair.train = std::make_unique<Part>(all, std::move(training), "training", true);
   pair.validation = std::make_unique<Part>(all, std::move(validation), "validation", false);
 }
@@ -101,18 +106,12 @@ void note_classes(OpenedData& pair) {
 
 }  // namespace
 
-double number_of(const std::string& name) {
-  std::uint32_t mixed = crc32c(name) * 0x9E3779B9u;
-  mixed = (mixed ^ (mixed >> 15)) * 0x85EBCA6Bu;
-  return (mixed ^ (mixed >> 13)) * 0x1p-32;
-}
-
 OpenedData open_data(const DatasetEntry& entry, const DataSource& source) {
   OpenedData pair;
   with_exit_code(kExitData, [&] {
     require_source(entry, source.folder);
     pair = entry.open(source);
-    if (source.validation > 0 && !pair.validation) divide(pair, source.validation);
+    if (source.validation.any() && !pair.validation) divide(pair, source.validation);
     note_classes(pair);
   });
   return pair;

@@ -54,6 +54,7 @@ train_here small train_cifar --model resnet_small --dataset hdf5 --data tested -
 ln -s "$build" "$folder/small/build"
 run "$build/pack_images" "$folder/photos" "$folder/photo_runs/photos.h5"
 
+has_bf16 || export LOCKSTEP_TEST_WITHOUT=bf16
 examples() {  # PLACE PROGRAM...
   run env -C "$folder/$1" "$python" "$here/examples.py" "$build" "${@:2}"
   expect "the examples of ${*:2} work: $(cat "$folder/out")" test "$code" = 0

@@ -13,7 +13,6 @@
 #include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/read_in_parallel.h"
-#include "src/data/validation.h"
 
 namespace lockstep {
 
@@ -66,20 +65,19 @@ std::vector<std::string> left_out(const ImageIndex& index) {
   return texts;
 }
 
-/// Training needs images of each class, another part any. Few images may give none to `share`.
-void require_images(const ImageIndex& index, double share) {
+/// Training needs images of each class, another part any. Few images may give none to `split`.
+void require_images(const ImageIndex& index, const Split& split) {
   const LabelledFiles &train = index.parts[kTrain], &validation = index.parts[kValidation];
   const std::vector<std::string> kinds = left_out(index);
   const std::string others = kinds.empty() ? "" : fmt::format(" ({})", fmt::join(kinds, " "));
-  const bool divided = share > 0 && !validation.folder.empty();
+  const bool divided = split.any() && !validation.folder.empty();
   for (const LabelledFiles& part : index.parts) {
     const bool one_of_two = divided && (&part == &validation || validation.size() > 0);
     require(part.folder.empty() || part.size() > 0 || (one_of_two && &part != &index.parts[kTest]),
             "{} contains no images{}. Add images.", part.folder, others);
   }
   require(!divided || validation.size() > 0,
-          "--validation {:g} takes none of {} training images. Pass a larger share.", share,
-          train.size());
+          "{} takes none of {} training images. Pass a larger part.", split.text(), train.size());
   if (train.folder.empty()) return;
   std::vector<bool> used(index.classes.size());
   for (const std::int32_t label : train.labels) used[label] = true;
@@ -130,14 +128,15 @@ std::string identity_of(const char* part, const LabelledFiles& files) {
 
 constexpr SetPart kDivided[] = {kTrain, kValidation};
 
-/// Moves `share` of the training files to the validation files, by their names.
-void divide(double share, ImageIndex& index) {
+/// Moves training files to the validation files.
+void divide(const Split& split, ImageIndex& index) {
   LabelledFiles all = std::move(index.parts[kTrain]);
   for (const SetPart part : kDivided)
     index.parts[part] = {.folder = all.folder, .classes = all.classes};
+  const std::vector<bool> held =
+      held_out(split, all.labels, [&](std::int64_t i) { return all.names[i]; });
   for (std::int64_t i = 0; i < all.size(); ++i) {
-    const SetPart part = number_of(all.names[i]) < share ? kValidation : kTrain;
-    index.parts[part].add(std::move(all.names[i]), all.labels[i], all.bytes[i]);
+    index.parts[held[i] ? kValidation : kTrain].add(std::move(all.names[i]), all.labels[i], all.bytes[i]);
   }
 }
 
@@ -158,14 +157,14 @@ ImageIndex read_folders(const DataSource& source) {
   const std::string folder = source.folder.string();
   const bool divided = !root.parts[kTrain].empty();
   const Folders train = divided ? folders_in(root.parts[kTrain]) : root;
-  const double share = source.validation;
+  const Split& split = source.validation;
   const bool tested = !root.parts[kValidation].empty() || !root.parts[kTest].empty();
-  if (!divided && (root.classes.size() < 2 || (share <= 0 && !tested))) look_inside(root);
+  if (!divided && (root.classes.size() < 2 || (!split.any() && !tested))) look_inside(root);
   ImageIndex index;
   index.classes = train.at_least(2);
-  if (!root.parts[kValidation].empty() && share > 0)
-    fail_usage("{} has val/, and --validation makes another one. Omit it.", folder);
-  if (share <= 0 && !tested) {
+  if (!root.parts[kValidation].empty() && split.any())
+    fail_usage("{} has val/, and {} makes another one. Omit it.", folder, split.text());
+  if (!split.any() && !tested) {
     if (!divided)
       fail_usage("{} has no train/. Pass --validation 0.1 to divide its classes.", folder);
     fail("{} has train/, but neither val/ nor test/. Add one of them, or pass --validation 0.1.",
@@ -181,7 +180,7 @@ ImageIndex read_folders(const DataSource& source) {
     add_parts(train);
   }
   index.parts[kTrain] = files_in(train, source.threads, index);
-  if (share > 0) divide(share, index);
+  if (split.any()) divide(split, index);
   for (const SetPart part : {kValidation, kTest}) {
     if (root.parts[part].empty()) continue;
     const Folders tested = folders_in(root.parts[part]);
@@ -219,7 +218,7 @@ ImageIndex read_test_folders(const DataSource& source, const DataOfCheckpoint& t
   all = files_in(held, source.threads, index);
   if (has_parts) return index;
   const std::string folder = source.folder.string();
-  if (source.validation > 0) {
+  if (source.validation.any()) {
     ImageIndex divided = index;
     divided.parts[kTrain] = std::exchange(divided.parts[kTest], {});
     divide(source.validation, divided);

@@ -177,7 +177,8 @@ Opened open(const DataSource& source) {
   require(!source.folder.empty(), "data set packed needs its file. Pass --data FILE.h5.");
   if (source.images.size == 0)
     fail_usage("data set packed has images of any size. Pass --image-size.");
-  if (source.validation > 0) fail_usage("--validation: pack_images divides the images. Omit it.");
+  if (source.validation.any())
+    fail_usage("{}: pack_images divides the images. Omit it.", source.validation.text());
   require_kind(source.folder, kPackedFile);
   const auto file = std::make_shared<PackedFile>(source.folder);
   PartIndices parts;

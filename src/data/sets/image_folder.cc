@@ -45,7 +45,7 @@ OpenedData open_folder(const DataSource& source) {
           "DIR/test/CLASS/IMAGE.");
   if (source.images.size > 0) return open_photos(source);
   DataSource undivided = source;  // --validation divides any data set in memory
-  undivided.validation = 0;
+  undivided.validation = {};
   const ImageIndex index = find_images(undivided);
   require(index.parts[kTest].size() > 0, "{} has no test/. Add it, or pass --image-size.",
           directory.string());

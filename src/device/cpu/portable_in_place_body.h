@@ -113,8 +113,10 @@ inline InPlace columns_in_place(const Windows& w, const PaddedImages& padded, st
 /// The number of images that InPlaceProduct multiplies at a time.
 inline std::int64_t images_at_a_time(const Windows& w, const PaddedImages& padded,
                                      bool transposed) {
-  constexpr std::int64_t kRoom = 1 << 18;  // floats of padded images
-  std::int64_t images = w.images();
+  constexpr std::int64_t kRoom = 1 << 18,  // floats of padded images
+      kRows = 1 << 20;                     // windows, whose tiles InPlace lists
+  std::int64_t images =
+      std::clamp<std::int64_t>(kRows / (w.grid_height() * w.grid_width()), 1, w.images());
   if (padded.copies() || transposed)
     images = std::clamp<std::int64_t>(kRoom / padded.image(), 1, images);
   if (!transposed) return images;
