@@ -11,6 +11,7 @@
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/data/class_weights.h"
 #include "src/data/validation.h"
 #include "src/device/tuning.h"
 #include "src/files/file.h"
@@ -141,7 +142,10 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
 void RunSetup::plan_steps(const Position& start) {
   agree(comm, [&] {
     plan = plan_run(options, shape, comm.rank(), comm.size(), data.train->size(), start);
+    plan.class_weights = class_weights(options.optimizer.class_weights, data);
   });
+  expect_same(comm, "class weights",
+              fmt::format("weights = {}", fmt::join(plan.class_weights, " ")));
   const ReportOptions& reports = options.reports;
   const bool often = (reports.epoch_lines && plan.epoch_at(plan.steps) > 1) ||
                      (reports.eval_every > 0 && reports.eval_every < plan.steps);
