@@ -205,6 +205,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step, std::int
       options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2);
   spec.pixels = options.data.pixels;
   spec.mixing = options.data.mixing;
+  spec.balanced = options.data.balanced();
   return lockstep::make_loader(*device, *data.train, spec);
 }
 

@@ -168,6 +168,7 @@ void add_data(const RunParts& f, Lines& lines) {
                               "downloads the real ones",
                               data.stands_for));
   }
+  if (options.data.balanced()) lines.add("sampling", "balanced: all classes are equally frequent");
   lines.add("augmented", options.data.augmentation_text());
 }
 

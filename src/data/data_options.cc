@@ -85,6 +85,15 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .common()
       .example("0.1")
       .also_called({"val-split", "validation-split"});
+  rows.choice(
+          "--sampling", sampling, "HOW",
+          "Choice of an epoch's training samples: shuffled or balanced\n"
+          "shuffled sees each sample once. balanced draws all classes equally often, and as many "
+          "samples as ever: rare classes repeat theirs, each time with another augmentation. "
+          "On GPUs the host then prepares the batches.",
+          {"shuffled", "balanced"})
+      .shapes_weights()
+      .example("balanced");
   declare_image_files(rows, images)
       .only_with("--dataset folder", [this] { return find(datasets(), dataset).resizes; })
       .example("decode" + (photos.empty() ? "" : photos + " --image-size 64"));

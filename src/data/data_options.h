@@ -27,6 +27,7 @@ struct DataOptions {
   PixelAugmentations pixels;
   Mixing mixing;
   ImageOptions images;
+  std::string sampling = "shuffled";  ///< or "balanced"
   double validation = 0;  ///< share of the training samples; 0: no validation set of these
   int workers = 0;        ///< threads of a rank that decode image files; 0: a share of its threads
 
@@ -34,6 +35,7 @@ struct DataOptions {
     return {.folder = folder, .seed = seed, .images = images, .validation = validation};
   }
 
+  bool balanced() const { return sampling == "balanced"; }
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);
   /// Sets the augmentations that the data set does itself. Throws the usage Error if it cannot be
