@@ -25,6 +25,13 @@ void require_shapes(const ModelEntry& entry, const Dataset& data, std::string_vi
   Model(*device, entry, data.sample_shape(), data.classes(), 1, Type::f32, /*training=*/true);
 }
 
+/// Throws the usage Error if no class has both samples and others to compare them with.
+void require_two_classes(const Dataset& evaluated) {
+  const std::vector<std::int64_t> samples = samples_by_class(evaluated);
+  if (std::ranges::count_if(samples, [](std::int64_t count) { return count > 0; }) < 2)
+    fail_usage("--best auc needs samples of two classes to evaluate. Pass another --best.");
+}
+
 /// The cache of tuning() for this device, library and program, because another program may not know
 /// these plans. Empty: there is no folder, or the program cannot be read.
 std::filesystem::path tuning_file(const std::filesystem::path& folder, const std::string& tuning) {
@@ -134,6 +141,9 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
     if (!options.model.network.empty()) require_shapes(entry, *data.train, options.device.isa);
     if (options.reports.patience > 0 && !data.validation)
       fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");
+    if (options.checkpoints.keep_best > 1 && !data.validation)
+      fail_usage("--keep-best needs a validation set. Pass --validation 0.1, or omit --keep-best.");
+    if (options.reports.best == "auc") require_two_classes(data.evaluated());
     options.data.set_augmentation(*data.train);
   });
   expect_same(comm, "files of data", data.identity);
