@@ -61,15 +61,22 @@ void also_name(const fs::path& checkpoint, const fs::path& file) {
 
 void keep_best(const fs::path& checkpoint, std::int64_t step, const RunProgress& progress,
                int keep) {
-  const fs::path folder = checkpoint.parent_path();
-  if (progress.best.step == step) also_name(checkpoint, folder / kBestFile);
+  const fs::path folder = checkpoint.parent_path(), best = folder / kBestFile;
+  std::error_code error;
+  if (progress.best.step == step) {
+    // With --keep-best 1 so far, the former best has no other name.
+    const fs::path former =
+        progress.next.empty() ? best : folder / best_name(progress.next.front().step);
+    if (!is_gone(best) && is_gone(former) && !fs::equivalent(checkpoint, best, error))
+      also_name(best, former);
+    also_name(checkpoint, best);
+  }
   std::set<std::string> names;
   if (keep > 1) {
     also_name(checkpoint, folder / best_name(step));
     names.insert(best_name(progress.best.step));
     for (const BestEvaluation& other : progress.next) names.insert(best_name(other.step));
   }
-  std::error_code error;
   for (const fs::path& file : list_best(folder))
     if (!names.contains(file.filename().string())) fs::remove(file, error);
 }
