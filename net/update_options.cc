@@ -118,6 +118,14 @@ void UpdateOptions::declare(OptionRows& rows) {
               if (how != "auto") parse_loss_scale(how);
             })
       .suggests({"auto", "none", "dynamic"});
+  declare_loss(rows);
+  rows.number("--ema", ema, Bounds::at_least(0, 1),
+              "Decay of the weights' moving average for evaluation; 0: none")
+      .also_called({"ema-decay", "model-ema-decay"});
+  declare_own(rows);
+}
+
+void UpdateOptions::declare_loss(OptionRows& rows) {
   rows.choice("--loss", loss, "NAME",
               "Loss of a sample: cross_entropy or focal\n"
               "focal multiplies the cross-entropy by (1 - p)^gamma, where p is the probability of "
@@ -140,10 +148,6 @@ void UpdateOptions::declare(OptionRows& rows) {
   rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
               "Label smoothing: probability spread evenly over all classes")
       .example("0.1");
-  rows.number("--ema", ema, Bounds::at_least(0, 1),
-              "Decay of the weights' moving average for evaluation; 0: none")
-      .also_called({"ema-decay", "model-ema-decay"});
-  declare_own(rows);
 }
 
 void UpdateOptions::declare_own(OptionRows& rows) {

@@ -37,6 +37,7 @@ struct UpdateOptions {
   LossScaling loss_scaling(Type precision) const;
 
  private:
+  void declare_loss(OptionRows& rows);
   void declare_own(OptionRows& rows);
 };
 

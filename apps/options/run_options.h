@@ -134,6 +134,23 @@ struct ReportOptions {
               "The views are mirrored and moved by a pixel.")
         .only_with("--eval-every", evaluated)
         .example(kOnImages.substr(1));
+    declare_goals(rows);
+    rows.number("--verify-every", verify_every, Bounds::at_least(0),
+                "Steps between comparisons of all ranks' weights; 0: with checkpoints");
+    rows.flag(
+        "--quiet", quiet,
+        "Output of only the result, and of warnings on stderr\n"
+        "The result is the accuracy and the folder of the run. Files contain as much as ever.");
+    rows.flag(
+        "--verbose", verbose,
+        "Start-up summary with reducer, buckets, memory, kernels and cores\n"
+        "It names the kernel of each layer and the cores of each rank. --check prints all but "
+        "these two.");
+  }
+
+ private:
+  void declare_goals(OptionRows& rows) {
+    const auto evaluated = [this] { return evaluates(); };
     rows.choice("--best", best, "MEASURE",
                 "Measure of the best evaluation: accuracy, loss, f1, balanced-accuracy or auc\n"
                 "It chooses best.h5 and counts for --patience. Equal values keep the smaller loss, "
@@ -155,17 +172,6 @@ struct ReportOptions {
             "needs a validation set (--validation).")
         .only_with("--eval-every", evaluated)
         .example("5 --validation 0.1");
-    rows.number("--verify-every", verify_every, Bounds::at_least(0),
-                "Steps between comparisons of all ranks' weights; 0: with checkpoints");
-    rows.flag(
-        "--quiet", quiet,
-        "Output of only the result, and of warnings on stderr\n"
-        "The result is the accuracy and the folder of the run. Files contain as much as ever.");
-    rows.flag(
-        "--verbose", verbose,
-        "Start-up summary with reducer, buckets, memory, kernels and cores\n"
-        "It names the kernel of each layer and the cores of each rank. --check prints all but "
-        "these two.");
   }
 };
 

@@ -85,15 +85,6 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .common()
       .example("0.1")
       .also_called({"val-split", "validation-split"});
-  rows.choice(
-          "--sampling", sampling, "HOW",
-          "Choice of an epoch's training samples: shuffled or balanced\n"
-          "shuffled sees each sample once. balanced draws all classes equally often, and as many "
-          "samples as ever: rare classes repeat theirs, each time with another augmentation. "
-          "On GPUs the host then prepares the batches.",
-          {"shuffled", "balanced"})
-      .shapes_weights()
-      .example("balanced");
   declare_image_files(rows, images)
       .only_with("--dataset folder", [this] { return find(datasets(), dataset).resizes; })
       .example("decode" + (photos.empty() ? "" : photos + " --image-size 64"));
@@ -111,6 +102,15 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
 }
 
 void DataOptions::declare_augmentations(OptionRows& rows) {
+  rows.choice(
+          "--sampling", sampling, "HOW",
+          "Choice of an epoch's training samples: shuffled or balanced\n"
+          "shuffled sees each sample once. balanced draws all classes equally often, and as many "
+          "samples as ever: rare classes repeat theirs, each time with another augmentation. "
+          "On GPUs the host then prepares the batches.",
+          {"shuffled", "balanced"})
+      .shapes_weights()
+      .example("balanced");
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
               "Smallest share of an image in a training crop, with --image-size")
       .shapes_weights()
