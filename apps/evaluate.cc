@@ -119,22 +119,21 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
 }
 
 /// Precision: the share of the predictions of the class that are right. Recall: the share of the
-/// samples of the class that are predicted as it. "-": there are no such samples.
+/// samples of the class that are predicted as it. F1: their harmonic mean. "-": there are no such
+/// samples.
 std::string class_table(const EvaluationResult& result, const std::vector<std::string>& names) {
-  const std::size_t classes = names.size();
-  std::string text =
-      fmt::format("{:<24} {:>9} {:>9} {:>9}", "class", "precision", "recall", "samples");
-  for (std::size_t i = 0; i < classes; ++i) {
-    std::int64_t truth = 0, predicted = 0;
-    for (std::size_t other = 0; other < classes; ++other) {
-      truth += result.confusion[i * classes + other];
-      predicted += result.confusion[other * classes + i];
-    }
-    const std::int64_t right = result.confusion[i * classes + i];
-    text += fmt::format("\n{:<24.24} {:>9} {:>9} {:>9}", one_line(names[i]),
-                        percent(right, predicted), percent(right, truth), truth);
+  std::string text = fmt::format("{:<24} {:>9} {:>9} {:>9} {:>9}", "class", "precision", "recall",
+                                 "f1", "samples");
+  const std::vector<ClassCounts> counts = class_counts(result);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto& [samples, predicted, right] = counts[i];
+    text += fmt::format("\n{:<24.24} {:>9} {:>9} {:>9} {:>9}", one_line(names[i]),
+                        percent(right, predicted), percent(right, samples),
+                        percent(2 * right, samples + predicted), samples);
   }
-  return text;
+  return text + fmt::format("\n{:<24} {:>9} {:>7.1f} % {:>7.1f} % {:>9}", "mean of classes", "",
+                            100 * balanced_accuracy(result), 100 * macro_f1(result),
+                            result.score.samples);
 }
 
 void note(const std::string& text) { print_error(fmt::format("evaluate: note: {}\n", text)); }
@@ -165,7 +164,7 @@ void print_result(const EvaluatedCheckpoint& subject, const EvaluationResult& re
                   const std::vector<std::string>& classes, const EvaluateOptions& o) {
   std::string text =
       fmt::format("step {} ({}, {}): {}", subject.step, subject.file, subject.weights_text(),
-                  fmt::join(texts_of(metrics_of(result.score, 0, result.classes())), ", "));
+                  fmt::join(texts_of(metrics_of(result, 0)), ", "));
   if (!o.no_confusion) {
     text += fmt::format("\n{}\n{}", confusion_table(result, classes), class_table(result, classes));
   }

@@ -118,13 +118,36 @@ void UpdateOptions::declare(OptionRows& rows) {
               if (how != "auto") parse_loss_scale(how);
             })
       .suggests({"auto", "none", "dynamic"});
-  rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
-              "Label smoothing: probability spread evenly over all classes")
-      .example("0.1");
+  declare_loss(rows);
   rows.number("--ema", ema, Bounds::at_least(0, 1),
               "Decay of the weights' moving average for evaluation; 0: none")
       .also_called({"ema-decay", "model-ema-decay"});
   declare_own(rows);
+}
+
+void UpdateOptions::declare_loss(OptionRows& rows) {
+  rows.choice("--loss", loss, "NAME",
+              "Loss of a sample: cross_entropy or focal\n"
+              "focal multiplies the cross-entropy by (1 - p)^gamma, where p is the probability of "
+              "the label. Samples that are right already then count less. It does not work with "
+              "label smoothing, mixup and CutMix. Evaluations report the cross-entropy.",
+              {"cross_entropy", "focal"})
+      .example("focal");
+  rows.number("--focal-gamma", focal_gamma, Bounds::above_zero(100),
+              "Exponent gamma of --loss focal")
+      .only_with("--loss focal", [this] { return loss == "focal"; })
+      .example("2 --loss focal");
+  rows.text("--class-weights", class_weights, "HOW",
+            "Weights of classes in the loss: balanced or a file [none]\n"
+            "balanced gives class c the weight n / (classes * n_c), where n_c of all n training "
+            "samples are its own. A CSV file has a line class,weight for each class. Evaluations "
+            "have no weights.")
+      .suggests({"balanced"})
+      .example("balanced")
+      .also_called({"class-weight"});
+  rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
+              "Label smoothing: probability spread evenly over all classes")
+      .example("0.1");
 }
 
 void UpdateOptions::declare_own(OptionRows& rows) {

@@ -15,7 +15,10 @@ namespace lockstep {
 
 struct UpdateOptions {
   std::string name = "sgd";
-  OptimizerOptions own;  ///< after parsing all that this optimizer declares, and no other's
+  OptimizerOptions own;       ///< after parsing all that this optimizer declares, and no other's
+  std::string class_weights;  ///< empty: none; "balanced", or a file
+  std::string loss = "cross_entropy";  ///< or "focal"
+  float focal_gamma = 2;               ///< of "focal"
   float label_smoothing = 0;
   float clip_norm = 0;                   ///< 0: gradients are not clipped
   std::string loss_scale = "auto";       ///< auto, none, dynamic, dynamic:FIRST:STEPS, or a number
@@ -34,6 +37,7 @@ struct UpdateOptions {
   LossScaling loss_scaling(Type precision) const;
 
  private:
+  void declare_loss(OptionRows& rows);
   void declare_own(OptionRows& rows);
 };
 

@@ -43,6 +43,7 @@ struct CheckpointInterval {
 struct CheckpointOptions {
   CheckpointInterval every{0, 600};
   int keep = 3;
+  int keep_best = 1;            ///< checkpoints of the best evaluations
   std::string resume = "auto";  ///< auto, never, or a file
 
   void declare(OptionRows& rows) {
@@ -57,6 +58,13 @@ struct CheckpointOptions {
         .idle_with("--no-run");
     rows.number("--keep", keep, Bounds::at_least(0), "Number of newest checkpoints to keep; 0: all")
         .idle_with("--no-run");
+    rows.number("--keep-best", keep_best, Bounds::at_least(1, 1000),
+                "Number of best checkpoints to keep beside the newest\n"
+                "best.h5 is the best one. With more than 1, each has a name too: "
+                "best-STEP.h5. This needs a validation set (--validation).")
+        .idle_with("--no-run")
+        .example("3 --validation 0.1")
+        .also_called({"save-top-k"});
     rows.text("--resume", resume, "HOW",
               "Checkpoint to continue from: auto, never or a file\n"
               "auto is the newest good checkpoint of the run, if there is one.",
@@ -74,6 +82,10 @@ struct CheckpointOptions {
   }
 };
 
+/// Measures that can choose the best evaluation: --best.
+inline const std::vector<std::string> kMeasures{"accuracy", "loss", "f1", "balanced-accuracy",
+                                                "auc"};
+
 /// Evaluations and reports.
 struct ReportOptions {
   std::string trace;  ///< a file; empty: none
@@ -81,6 +93,7 @@ struct ReportOptions {
   std::int64_t eval_every = 1000;  ///< 0: never, or after each epoch
   bool epoch_lines = false;        ///< an evaluation and a line at the end of each epoch
   bool test_views = false;         ///< evaluate on six views of each image (apps/run/test_views.h)
+  std::string best = "accuracy";   ///< one of kMeasures
   double target = 0;               ///< accuracy in per cent at which the run ends; 0: none
   std::int64_t patience = 0;       ///< evaluations without a better one that end the run; 0: none
   bool quiet = false;              ///< print only warnings and the result
@@ -121,16 +134,7 @@ struct ReportOptions {
               "The views are mirrored and moved by a pixel.")
         .only_with("--eval-every", evaluated)
         .example(kOnImages.substr(1));
-    rows.number("--target", target, Bounds::at_least(0, 100),
-                "Accuracy in percent of an evaluation that ends the run; 0: none\n"
-                "The run prints how long it took to reach the target.")
-        .only_with("--eval-every", evaluated)
-        .example("94");
-    rows.number("--patience", patience, Bounds::at_least(0),
-                "Evaluations without a better accuracy that end the run; 0: never\n"
-                "This needs a validation set (--validation).")
-        .only_with("--eval-every", evaluated)
-        .example("5 --validation 0.1");
+    declare_goals(rows);
     rows.number("--verify-every", verify_every, Bounds::at_least(0),
                 "Steps between comparisons of all ranks' weights; 0: with checkpoints");
     rows.flag(
@@ -142,6 +146,32 @@ struct ReportOptions {
         "Start-up summary with reducer, buckets, memory, kernels and cores\n"
         "It names the kernel of each layer and the cores of each rank. --check prints all but "
         "these two.");
+  }
+
+ private:
+  void declare_goals(OptionRows& rows) {
+    const auto evaluated = [this] { return evaluates(); };
+    rows.choice("--best", best, "MEASURE",
+                "Measure of the best evaluation: accuracy, loss, f1, balanced-accuracy or auc\n"
+                "It chooses best.h5 and counts for --patience. Equal values keep the smaller loss, "
+                "then the earlier evaluation. f1 and auc are means over the classes, and "
+                "balanced-accuracy is the mean recall. auc compares each class with the rest.",
+                kMeasures)
+        .only_with("--eval-every", evaluated)
+        .example("f1 --validation 0.1")
+        .also_called({"monitor", "eval-metric"});
+    rows.number("--target", target, Bounds::at_least(0, 100),
+                "Accuracy in percent of an evaluation that ends the run; 0: none\n"
+                "The run prints how long it took to reach the target.")
+        .only_with("--eval-every", evaluated)
+        .example("94");
+    rows.number(
+            "--patience", patience, Bounds::at_least(0),
+            "Evaluations without a better one that end the run; 0: never\n"
+            "--best chooses the measure. An equal value with a smaller loss is not better. This "
+            "needs a validation set (--validation).")
+        .only_with("--eval-every", evaluated)
+        .example("5 --validation 0.1");
   }
 };
 

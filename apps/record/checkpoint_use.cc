@@ -33,7 +33,8 @@ bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now,
   for (CheckpointMetadata* metadata : {&before, &now}) {
     // Other facts may differ, such as the memory of a run that has resumed.
     metadata->texts[kFacts] = RunFacts::of(file, *metadata).text("id");
-    for (const char* name : {kBest, kReached, kSinceBest}) metadata->texts.erase(name);
+    for (const char* name : {kBest, kBestBy, kNextBest, kReached, kSinceBest})
+      metadata->texts.erase(name);
   }
   const bool evaluated = before.texts.erase(kEvaluation) > 0,
              tested = now.texts.erase(kTested) > before.texts.erase(kTested);
@@ -160,18 +161,22 @@ std::string reason_of_best(const Checkpoint& checkpoint) {
   const CheckpointMetadata& metadata = checkpoint.metadata();
   const std::int64_t step = metadata.position.step;
   try {
-    const Accuracy best = Accuracy::from(metadata.texts.at(kBest), step);
-    if (best.step == step) return "best accuracy " + best.shown();
+    const BestEvaluation best = RunProgress::from(metadata.texts, step).best;
+    if (best.step == step)
+      return (best.by == "accuracy" ? "best accuracy " : "best ") + best.shown();
   } catch (const std::exception&) {  // a file of another program
   }
   return fmt::format("best, step {}", step);
 }
 
-/// The checkpoint of `step` in the folder `files`, which may only be best.h5 any more.
+/// The checkpoint of `step` in the folder `files`, which may only be one of the best
+/// any more.
 ChosenCheckpoint of_step(const std::filesystem::path& files, const std::string& step) {
   const std::int64_t number = parse_number<std::int64_t>("--which", step, Bounds::at_least(0));
   const std::filesystem::path file = files / checkpoint_name(number), best = files / kBestFile;
   if (!is_gone(file)) return {verified(file), "step " + step};
+  if (const auto kept = files / best_name(number); !is_gone(kept))
+    return {verified(kept), fmt::format("among the best, step {}", number)};
   if (!is_gone(best) && read_metadata(best).position.step == number)
     return {verified(best), fmt::format("best, step {}", number)};
   std::vector<std::string> steps;

@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "apps/record/probability_counts.h"
 #include "net/loss.h"
 
 namespace lockstep {
@@ -24,6 +26,7 @@ struct EvaluationResult {
   Score score;
   std::vector<std::int64_t> confusion;
   std::vector<Mistake> mistakes = {};  ///< on rank 0, the worst ones: find_mistakes()
+  std::optional<ProbabilityCounts> probabilities = {};  ///< of all ranks: count_probabilities()
 
   int classes() const {
     return static_cast<int>(std::lround(std::sqrt(static_cast<double>(confusion.size()))));

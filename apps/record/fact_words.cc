@@ -5,6 +5,7 @@
 
 #include "src/base/check.h"
 #include "src/base/plural.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 
@@ -17,6 +18,14 @@ std::string words_of(const Json& value) {
   std::vector<std::string> parts;
   for (const Json& part : value) parts.push_back(words_of(part));
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+Json cleaned(const Json& value) {
+  if (value.is_string()) return printable(value.get<std::string>());
+  if (!value.is_structured()) return value;
+  Json result = value;
+  for (Json& part : result) part = cleaned(part);
+  return result;
 }
 
 std::string order_words(const Json& order) {

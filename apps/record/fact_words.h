@@ -10,6 +10,8 @@ inline constexpr const char* kNotSet = "not set";
 
 /// Any value; kNotSet: it is null, or a list without values.
 std::string words_of(const nlohmann::ordered_json& value);
+/// The value with printable() texts.
+nlohmann::ordered_json cleaned(const nlohmann::ordered_json& value);
 /// "canonical", or "that of 2 ranks with 3 shards each": the order of sums.
 std::string order_words(const nlohmann::ordered_json& order);
 /// For a network of a file and one of the registry. Two files have network_difference().

@@ -1,27 +1,34 @@
 // The progress of a run besides its arrays: what its evaluations found. Checkpoints contain it.
 #pragma once
 
+#include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "apps/options/run_options.h"
 #include "src/base/check.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 
 // Names of texts of a checkpoint. The evaluation of the checkpoint's step may change them.
-inline constexpr const char* kEvaluation = "evaluation";        ///< "due": it was not done
-inline constexpr const char* kReached = "target_reached";       ///< accuracy that met --target
-inline constexpr const char* kBest = "best";                    ///< Accuracy
+inline constexpr const char* kEvaluation = "evaluation";   ///< "due": it was not done
+inline constexpr const char* kReached = "target_reached";  ///< accuracy that met --target
+inline constexpr const char* kBest = "best";               ///< Accuracy
+inline constexpr const char* kBestBy = "best_by";          ///< its BestEvaluation::measure()
+inline constexpr const char* kNextBest = "next_best";      ///< those after it, with --keep-best
 inline constexpr const char* kSinceBest = "evaluations_since";  ///< the best one
 inline constexpr const char* kTested = "tested";                ///< Accuracy on the test set
 
 /// The checkpoint of RunProgress::best, beside the newest ones, if the run has a validation set.
 inline constexpr const char* kBestFile = "best.h5";
+/// With --keep-best above 1, the name of each of the best checkpoints: "best-0000000040.h5".
+inline std::string best_name(std::int64_t step) { return fmt::format("best-{:010}.h5", step); }
 
 /// Top-1 accuracy of an evaluation.
 struct Accuracy {
@@ -45,21 +52,74 @@ struct Accuracy {
   bool operator==(const Accuracy&) const = default;
 };
 
+/// An evaluation as --best compares it.
+struct BestEvaluation : Accuracy {
+  std::string by = "accuracy";  ///< --best
+  double value = 0;             ///< of `by`
+  double loss = 0;              ///< 0: not known, in a checkpoint of an earlier version
+
+  /// "21.03 % at step 40", or "f1 0.1934, 21.03 % at step 40"
+  std::string shown() const {
+    return (by == "accuracy" ? "" : fmt::format("{} {:.4f}, ", by, value)) + Accuracy::shown();
+  }
+  /// For checkpoints, beside text(): "f1 0.1934, loss 1.87".
+  std::string measure() const { return fmt::format("{} {}, loss {}", by, value, loss); }
+  /// Reads text() and measure(); an empty measure is that of an earlier version. Throws Error.
+  static BestEvaluation from(const std::string& text, const std::string& measure,
+                             std::int64_t last) {
+    BestEvaluation result{Accuracy::from(text, last)};
+    result.value = result.top1;
+    char name[32] = "accuracy";
+    const bool read = measure.empty() || std::sscanf(measure.c_str(), "%31[a-z0-9-] %lf, loss %lf",
+                                                     name, &result.value, &result.loss) == 3;
+    const bool known = std::ranges::count(kMeasures, std::string(name)) > 0;
+    require(read && known, "\"{}\" is not a measure of an evaluation", measure);
+    result.by = name;
+    return result;
+  }
+  /// An evaluation by another measure is never better.
+  bool has_better_value_than(const BestEvaluation& other) const {
+    return by == "loss" ? value < other.value : value > other.value;
+  }
+  /// Among equal values the smaller loss is better.
+  bool better_than(const BestEvaluation& other) const {
+    return value == other.value ? loss < other.loss : has_better_value_than(other);
+  }
+  bool operator==(const BestEvaluation&) const = default;
+};
+
 /// The same on all ranks.
 struct RunProgress {
   bool evaluation_due = false;  ///< after the last step
   double accuracy = 0;          ///< in per cent, of the last evaluation; 0: there was none
-  Accuracy best;                ///< of all evaluations on the set that the run is evaluated on
-  std::int64_t since_best = 0;  ///< evaluations after the best one
-  Accuracy tested;              ///< on the test set, after the end
+  BestEvaluation best;          ///< of all evaluations on the set that the run is evaluated on
+  std::vector<BestEvaluation> next = {};  ///< the best ones after it, at most --keep-best - 1
+  std::int64_t since_best = 0;            ///< evaluations after the last one with a better value
+  Accuracy tested;                        ///< on the test set, after the end
 
-  /// `loss`: of the same evaluation. If it is NaN, its accuracy is luck: it is no better one, and
-  /// reaches no target.
-  void evaluated(const Accuracy& now, double loss) {
-    accuracy = std::isnan(loss) ? 0 : 100 * now.top1;
-    const bool better = !std::isnan(loss) && (!best.known() || now.top1 > best.top1);
-    since_best = better ? 0 : since_best + 1;
-    if (better) best = now;
+  /// `keep`: --keep-best. If the loss is NaN, the accuracy is luck: the evaluation is no better
+  /// one, and reaches no target. If --best has changed, the best ones so far no longer count.
+  void evaluated(const BestEvaluation& now, int keep) {
+    const bool valid = !std::isnan(now.loss) && !std::isnan(now.value);
+    accuracy = std::isnan(now.loss) ? 0 : 100 * now.top1;
+    ++since_best;
+    if (!valid) return;
+    std::vector<BestEvaluation> all;
+    if (best.known() && best.by == now.by) {
+      all = next;
+      all.insert(all.begin(), best);
+    }
+    if (all.empty() || now.has_better_value_than(best)) since_best = 0;
+    const auto worse = [&](const BestEvaluation& other) { return now.better_than(other); };
+    all.insert(std::find_if(all.begin(), all.end(), worse), now);
+    best = all.front();
+    all.resize(std::min(all.size(), static_cast<std::size_t>(keep)));
+    next.assign(all.begin() + 1, all.end());
+  }
+  /// Whether the evaluation after `step` is one of the best ones.
+  bool is_among_best(std::int64_t step) const {
+    return best.step == step ||
+           std::ranges::any_of(next, [&](const auto& other) { return other.step == step; });
   }
   /// Why the run ends before its last step.
   bool reached(const ReportOptions& o) const { return o.target > 0 && accuracy >= o.target; }
@@ -70,7 +130,12 @@ struct RunProgress {
     std::map<std::string, std::string> result;
     if (evaluation_due) result[kEvaluation] = "due";
     if (reached(o)) result[kReached] = fmt::format("{}", accuracy);
-    if (best.known()) result[kBest] = best.text();
+    if (best.known()) {
+      result[kBest] = best.text();
+      result[kBestBy] = best.measure();
+    }
+    for (const BestEvaluation& other : next)
+      result[kNextBest] += fmt::format("{};{};", other.text(), other.measure());
     if (since_best > 0) result[kSinceBest] = fmt::format("{}", since_best);
     if (tested.known()) result[kTested] = tested.text();
     return result;
@@ -78,10 +143,17 @@ struct RunProgress {
   /// Reads texts() of a checkpoint of `step`. Throws std::exception if one is damaged.
   static RunProgress from(const std::map<std::string, std::string>& texts, std::int64_t step) {
     RunProgress result;
+    const auto by = texts.find(kBestBy);
     for (const auto& [name, text] : texts) {
       if (name == kEvaluation) result.evaluation_due = text == "due";
       if (name == kReached) result.accuracy = std::stod(text);
-      if (name == kBest) result.best = Accuracy::from(text, step);
+      if (name == kBest)
+        result.best = BestEvaluation::from(text, by == texts.end() ? "" : by->second, step);
+      if (name == kNextBest) {
+        const std::vector<std::string> parts = split(text, ';');
+        for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
+          result.next.push_back(BestEvaluation::from(parts[i], parts[i + 1], step));
+      }
       if (name == kSinceBest) result.since_best = std::stoll(text);
       if (name == kTested) result.tested = Accuracy::from(text, step);
     }

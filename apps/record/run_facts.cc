@@ -180,6 +180,8 @@ const Fact kTable[] = {
     {"statistics", Kind::text, [](const RunParts& p) -> Json { return p.step.statistics(); },
      Meaning::other_run, "the batch of batch norm's statistics (--sync-bn)",
      [](const Json& value) { return statistics_text(words_of(value)); }},
+    {"class_weights", Kind::list, [](const RunParts& p) -> Json { return p.plan.class_weights; },
+     Meaning::other_run, "the weights of the classes (--class-weights)"},
     {"ranks", Kind::number, [](const RunParts& p) -> Json { return p.comm.size(); }},
     {"hosts", Kind::number, [](const RunParts& p) -> Json { return p.placement.hosts; }},
     {"host", Kind::text, [](const RunParts&) -> Json { return host_name(); }},
@@ -261,15 +263,6 @@ void compare_options(const Json& before, const Options& options, bool unnamed,
       add(changes, Meaning::other_run, option.name, "--" + option.name, words_of(is),
           words_of(was));
   }
-}
-
-/// The text with printable() texts.
-Json cleaned(const Json& value) {
-  if (value.is_string()) return printable(value.get<std::string>());
-  if (!value.is_structured()) return value;
-  Json result = value;
-  for (Json& part : result) part = cleaned(part);
-  return result;
 }
 
 std::string dumped(const Json& values) {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "apps/record/class_metrics.h"
 #include "src/base/clock.h"
 #include "src/base/text.h"
 #include "src/data/image/thumbnail.h"
@@ -20,8 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMostInMatrix = 100;  ///< classes
-constexpr std::size_t kMostPairs = 100;     ///< of confused classes
+constexpr std::size_t kMostPairs = 100;  ///< of confused classes
 
 std::string text_of(const ordered_json& summary) {
   return summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -33,23 +34,54 @@ ordered_json to_json(const Accuracy& accuracy) {
   return {{"top1", accuracy.top1}, {"step", accuracy.step}};
 }
 
+ordered_json to_json(const BestEvaluation& best) {
+  ordered_json object = to_json(static_cast<const Accuracy&>(best));
+  if (best.known()) object.update({{"by", best.by}, {"value", best.value}});
+  return object;
+}
+
 /// null: the hash is not known.
 ordered_json weights_json(const RunRecord& record) {
   return record.weights.empty() ? ordered_json() : ordered_json(record.weights);
 }
 
-/// Three counts for each class: its samples, those that are taken for it, and those of both.
-ordered_json class_counts(const std::vector<std::int64_t>& confusion, std::size_t classes) {
+/// A number that is null if it is NaN.
+ordered_json number(double value) {
+  return std::isnan(value) ? ordered_json() : ordered_json(value);
+}
+
+/// For each class of `result`: value(its counts).
+ordered_json by_class(const EvaluationResult& result, const auto& value) {
   ordered_json list = ordered_json::array();
-  for (std::size_t i = 0; i < classes; ++i) {
-    std::int64_t samples = 0, predicted = 0;
-    for (std::size_t other = 0; other < classes; ++other) {
-      samples += confusion[i * classes + other];
-      predicted += confusion[other * classes + i];
-    }
-    list.push_back({samples, predicted, confusion[i * classes + i]});
-  }
+  for (const ClassCounts& counts : class_counts(result)) list.push_back(value(counts));
   return list;
+}
+
+/// Means over the classes, and the measures of each.
+ordered_json measures_json(const EvaluationResult& result) {
+  ordered_json auc;  // null: probabilities were not counted
+  for (int c = 0; result.probabilities && c < result.classes(); ++c)
+    auc.push_back(number(result.probabilities->auc(c)));
+  return {{"f1", number(macro_f1(result))},
+          {"balanced_accuracy", number(balanced_accuracy(result))},
+          {"auc", number(macro_auc(result))},
+          {"precision_by_class", by_class(result, [](auto& c) { return c.precision(); })},
+          {"recall_by_class", by_class(result, [](auto& c) { return c.recall(); })},
+          {"f1_by_class", by_class(result, [](auto& c) { return c.f1(); })},
+          {"auc_by_class", auc}};
+}
+
+/// For each class the points of its precision-recall curve, [right, wrong]; null: there are none.
+ordered_json curves_json(const EvaluationResult& result) {
+  constexpr int kMostPoints = 50;
+  ordered_json curves;
+  for (int c = 0; result.probabilities && c < result.classes(); ++c) {
+    ordered_json points = ordered_json::array();
+    for (const CurvePoint& point : result.probabilities->curve(c, kMostPoints))
+      points.push_back({point.right, point.wrong});
+    curves.push_back(std::move(points));
+  }
+  return curves;
 }
 
 /// The classes that are confused most often: [label, prediction, samples].
@@ -230,7 +262,12 @@ void RunFiles::write(const EvaluatedClasses& evaluated) const {
       {"step", evaluated.step},
       {"samples", result.score.samples},
       {"classes", evaluated.classes},
-      {"per_class", class_counts(result.confusion, classes)},
+      {"per_class", by_class(result,
+                             [](auto& c) {
+                               return std::vector{c.samples, c.predicted, c.right};
+                             })},
+      {"measures", measures_json(result)},
+      {"curves", curves_json(result)},
       {"pairs", confused_pairs(result.confusion, classes)},
       {"confusion", classes > kMostInMatrix ? ordered_json() : rows_of(result.confusion, classes)},
       {"mistakes", std::move(mistakes)}};

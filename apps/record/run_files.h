@@ -23,6 +23,9 @@ inline constexpr const char* kWeightsField = "weights_sha256";
 /// The network of --model FILE.toml.
 inline constexpr const char* kNetworkFile = "network.toml";
 
+/// Data sets of more classes have no confusion matrix and no curves in evaluation.json.
+inline constexpr int kMostInMatrix = 100;
+
 /// The changing part of summary.json.
 struct RunRecord {
   const char* status = "running";  ///< or "complete", "stopped", "failed"

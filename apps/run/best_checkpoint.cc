@@ -1,5 +1,7 @@
 #include "apps/run/best_checkpoint.h"
 
+#include <set>
+
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "src/base/check.h"
@@ -27,10 +29,21 @@ std::unique_ptr<Checkpoint> open_best(const std::string& folder, const Accuracy&
   }
 }
 
-}  // namespace
+/// The files best-STEP.h5 of `folder`.
+std::vector<fs::path> list_best(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("best-") && name.ends_with(".h5")) found.push_back(entry->path());
+  }
+  return found;
+}
 
-void keep_best(const fs::path& checkpoint) {
-  const fs::path file = checkpoint.parent_path() / kBestFile, link = temporary_name(file);
+/// Makes `file` another name of `checkpoint`, atomically.
+void also_name(const fs::path& checkpoint, const fs::path& file) {
+  const fs::path link = temporary_name(file);
   std::error_code error;
   // A rename between two names of one file would change nothing and leave both.
   if (fs::equivalent(checkpoint, file, error)) return;
@@ -42,6 +55,30 @@ void keep_best(const fs::path& checkpoint) {
     require(bytes.has_value(), "{} is gone. Restore it.", checkpoint.string());
     replace_file(file, *bytes);
   }
+}
+
+}  // namespace
+
+void keep_best(const fs::path& checkpoint, std::int64_t step, const RunProgress& progress,
+               int keep) {
+  const fs::path folder = checkpoint.parent_path(), best = folder / kBestFile;
+  std::error_code error;
+  if (progress.best.step == step) {
+    // With --keep-best 1 so far, the former best has no other name.
+    const fs::path former =
+        progress.next.empty() ? best : folder / best_name(progress.next.front().step);
+    if (!is_gone(best) && is_gone(former) && !fs::equivalent(checkpoint, best, error))
+      also_name(best, former);
+    also_name(checkpoint, best);
+  }
+  std::set<std::string> names;
+  if (keep > 1) {
+    also_name(checkpoint, folder / best_name(step));
+    names.insert(best_name(progress.best.step));
+    for (const BestEvaluation& other : progress.next) names.insert(best_name(other.step));
+  }
+  for (const fs::path& file : list_best(folder))
+    if (!names.contains(file.filename().string())) fs::remove(file, error);
 }
 
 bool tests_at_end(const RunSetup& setup) {

@@ -1,6 +1,8 @@
-// best.h5 (kBestFile): the checkpoint with the best accuracy on the validation set, beside the newest ones.
+// best.h5 (kBestFile): the checkpoint of the best evaluation (--best) on the validation set, beside
+// the newest ones. With --keep-best N above 1, each of the N best checkpoints has a name too, such
+// as best-0000000040.h5.
 //
-// Only a run with a validation set keeps it. The run saves a checkpoint after each better
+// Only a run with a validation set keeps them. The run saves a checkpoint after each better
 // evaluation, and best.h5 becomes a second name of that file. So --keep may remove the first name,
 // and best.h5 never contains another state than the checkpoint that counts it as the best.
 #pragma once
@@ -15,9 +17,11 @@
 
 namespace lockstep {
 
-/// Makes `checkpoint` the best.h5 of its folder, atomically. A file system without hard links gets
-/// a copy. Throws Error. Only on rank 0.
-void keep_best(const std::filesystem::path& checkpoint);
+/// `checkpoint`, of `step`, is among the best ones: gives it its names in its folder, each
+/// atomically. Removes the best-STEP.h5 that are no longer among them. A file system without hard
+/// links gets copies. `keep`: --keep-best. Throws Error. Only on rank 0.
+void keep_best(const std::filesystem::path& checkpoint, std::int64_t step,
+               const RunProgress& progress, int keep);
 
 /// Whether the end of a run evaluates the test set with the best weights.
 bool tests_at_end(const RunSetup& setup);

@@ -41,6 +41,21 @@ std::optional<Mistake> mistake_of(const T* logits, std::int64_t classes, std::in
   return mistake;
 }
 
+/// `logits`: rows of these samples of `data`, in memory of the host.
+void add_probabilities(const Dataset& data, const std::vector<std::int64_t>& samples, View logits,
+                       ProbabilityCounts& counts) {
+  const std::int64_t classes = logits.shape.row();
+  dispatch(logits.type, [&]<class T>(T*) {
+    std::vector<double> row(classes);
+    for (std::int64_t i = 0; i < logits.shape[0]; ++i) {
+      const T* const from = logits.as<T>() + i * classes;
+      std::transform(from, from + classes, row.begin(),
+                     [](T value) { return static_cast<double>(static_cast<float>(value)); });
+      counts.add(probabilities_of(row), data.label(samples[i]));
+    }
+  });
+}
+
 /// `count` numbers from `first` on.
 std::vector<std::int64_t> from(std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> numbers(count);
@@ -276,6 +291,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
   if (std::exchange(captured_.parameters, parameters) != parameters) captured_.graph.reset();
   if (mistakes_) mistakes_->clear();
+  if (probabilities_) count_probabilities();
   const std::int64_t batches = ceil_div(dataset_->size(), batch_);
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
     const std::int64_t first = (round + comm.rank()) * batch_,
@@ -287,8 +303,9 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
       // The first batch may do work that is done only once. The others are repeated.
       const bool repeats = resident_ && round > 0 && count == batch_;
       View logits = repeats ? repeat_batch(first / batch_) : score_batch(first, count);
-      if (!logits || !(mistakes_ || predictions_)) return;
+      if (!logits || !(mistakes_ || predictions_ || probabilities_)) return;
       logits = on_host(logits);
+      if (probabilities_) add_probabilities(*dataset_, rows_, logits, *probabilities_);
       if (mistakes_) mistakes_->look(*dataset_, rows_, logits);
       if (predictions_) predicted = predictions_->rows(*dataset_, rows_, logits);
     });
@@ -307,6 +324,10 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
     throw AgreedError("all samples of the evaluation are damaged. Replace their files.");
   const auto* cells = reinterpret_cast<const std::int64_t*>(host_sums + sizeof(Score));
   result.confusion.assign(cells, cells + std::int64_t{dataset_->classes()} * dataset_->classes());
+  if (probabilities_) {
+    comm.sum(probabilities_->all());
+    result.probabilities = probabilities_;
+  }
   if (mistakes_) result.mistakes = mistakes_->of_all(comm);
   return result;
 }

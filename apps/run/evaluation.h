@@ -72,6 +72,8 @@ class Evaluation {
   std::size_t bytes() const;
   /// From now on each run() finds the `most` worst mistakes.
   void find_mistakes(std::size_t most) { mistakes_.emplace(most); }
+  /// From now on each run() counts probabilities.
+  void count_probabilities() { probabilities_.emplace(dataset_->classes()); }
   /// From now on each run() passes all samples to `file`, the same on all ranks, which outlives it.
   void write_predictions(PredictionFile& file) { predictions_ = &file; }
   /// Stream::after_each() of its stream.
@@ -131,6 +133,7 @@ class Evaluation {
   } captured_;
   std::vector<std::int64_t> rows_;  ///< the samples of the batch
   std::optional<WorstMistakes> mistakes_;
+  std::optional<ProbabilityCounts> probabilities_;
   PredictionFile* predictions_ = nullptr;
   Memory answers_;  ///< logits of a batch on the host, of a device
 };

@@ -11,6 +11,7 @@
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/data/class_weights.h"
 #include "src/data/validation.h"
 #include "src/device/tuning.h"
 #include "src/files/file.h"
@@ -22,6 +23,13 @@ namespace {
 void require_shapes(const ModelEntry& entry, const Dataset& data, std::string_view isa) {
   const auto device = make_cpu_device(1, "auto", isa);  // the first device decides the set
   Model(*device, entry, data.sample_shape(), data.classes(), 1, Type::f32, /*training=*/true);
+}
+
+/// Throws the usage Error if no class has both samples and others to compare them with.
+void require_two_classes(const Dataset& evaluated) {
+  const std::vector<std::int64_t> samples = samples_by_class(evaluated);
+  if (std::ranges::count_if(samples, [](std::int64_t count) { return count > 0; }) < 2)
+    fail_usage("--best auc needs samples of two classes to evaluate. Pass another --best.");
 }
 
 /// The cache of tuning() for this device, library and program, because another program may not know
@@ -133,6 +141,9 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
     if (!options.model.network.empty()) require_shapes(entry, *data.train, options.device.isa);
     if (options.reports.patience > 0 && !data.validation)
       fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");
+    if (options.checkpoints.keep_best > 1 && !data.validation)
+      fail_usage("--keep-best needs a validation set. Pass --validation 0.1, or omit --keep-best.");
+    if (options.reports.best == "auc") require_two_classes(data.evaluated());
     options.data.set_augmentation(*data.train);
   });
   expect_same(comm, "files of data", data.identity);
@@ -141,7 +152,10 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
 void RunSetup::plan_steps(const Position& start) {
   agree(comm, [&] {
     plan = plan_run(options, shape, comm.rank(), comm.size(), data.train->size(), start);
+    plan.class_weights = class_weights(options.optimizer.class_weights, data);
   });
+  expect_same(comm, "class weights",
+              fmt::format("weights = {}", fmt::join(plan.class_weights, " ")));
   const ReportOptions& reports = options.reports;
   const bool often = (reports.epoch_lines && plan.epoch_at(plan.steps) > 1) ||
                      (reports.eval_every > 0 && reports.eval_every < plan.steps);
@@ -201,6 +215,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step, std::int
       options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2);
   spec.pixels = options.data.pixels;
   spec.mixing = options.data.mixing;
+  spec.balanced = options.data.balanced();
   return lockstep::make_loader(*device, *data.train, spec);
 }
 

@@ -106,14 +106,17 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   setup_.world.flight_recorder().saved();
   progress.evaluation_due &= setup_.options.reports.evaluates();
   if (!resumption.is_same_run() && setup_.data.validation) {  // best.h5 is the other run's
-    progress.best = progress.tested = {};
+    progress.best = {};
+    progress.next.clear();
+    progress.tested = {};
     progress.since_best = 0;
   }
   // The run may have been killed before it gave the file its second name.
+  const std::int64_t step = resumption.metadata.position.step;
   agree(setup_.comm, [&] {
     if (setup_.comm.rank() == 0 && !setup_.options.check && !only_in_memory_ &&
-        is_best(resumption.metadata.position.step, progress))
-      keep_best(last_file_);
+        is_best(step, progress))
+      keep_best(last_file_, step, progress, options_.keep_best);
   });
   return progress;
 }
@@ -185,7 +188,7 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
     if (!here) return;
     place_.require_held();
     reporter_.flush();
-    start([this, sections, residuals, again, best = is_best(done, progress),
+    start([this, sections, residuals, again, progress, best = is_best(done, progress),
            metadata = metadata(done, progress, std::ssize(*residuals))](Written& written) {
       written.step = metadata.position.step;
       written.again = again;
@@ -196,7 +199,7 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
       }
       if (!again) written.weights = weights_sha256(step_.layout(), sections.front().arena);
       written.file = save_checkpoint(place_.checkpoints(), step_.layout(), sections, metadata);
-      if (best) keep_best(written.file);
+      if (best) keep_best(written.file, written.step, progress, options_.keep_best);
       const std::vector<std::string> pruned = pruner_.prune(written.file);
       written.warnings.insert(written.warnings.end(), pruned.begin(), pruned.end());
     });
@@ -324,7 +327,7 @@ CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progres
 }
 
 bool Saver::is_best(std::int64_t done, const RunProgress& progress) const {
-  return setup_.data.validation && !progress.evaluation_due && progress.best.step == done;
+  return setup_.data.validation && !progress.evaluation_due && progress.is_among_best(done);
 }
 
 void Saver::require_finite(std::int64_t done) {

@@ -58,9 +58,9 @@ class Saver {
   /// Compares the weights of all ranks, bit for bit.
   void verify(std::int64_t done);
   /// Saves once after each step, and again when the progress has changed: a run that resumes from a
-  /// file with an evaluation that is due does it first. With a validation set the file of the best
-  /// evaluation becomes best.h5. Returns when the state is copied; waits for the checkpoint before,
-  /// and throws its error.
+  /// file with an evaluation that is due does it first. With a validation set the file of one of
+  /// the best evaluations gets its names (best_checkpoint.h). Returns when the state is copied;
+  /// waits for the checkpoint before, and throws its error.
   void save(std::int64_t done, const RunProgress& progress);
   /// Waits until the last checkpoint is on the disk, and throws its error.
   void finish();
@@ -111,7 +111,7 @@ class Saver {
   /// The same when another error ends the run.
   void settle_quietly();
   void report(const Written& written);
-  /// The last evaluation was the best, and that of this step: its checkpoint becomes best.h5.
+  /// The last evaluation was that of this step, and is among the best: keep_best().
   bool is_best(std::int64_t done, const RunProgress& progress) const;
   [[noreturn]] void fail_not_finite(const std::string& section, std::int64_t done);
 

@@ -196,6 +196,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   evaluation.after_each([&] { setup.recorder.progress(); });
   constexpr std::size_t kMistakes = 18;  // on report.html
   if (!place.folder().empty()) evaluation.find_mistakes(kMistakes);
+  const bool curves = !place.folder().empty() && setup.data.train->classes() <= kMostInMatrix;
+  if (curves || options.reports.best == "auc") evaluation.count_probabilities();
   loader = setup.make_loader(step, setup.plan.start.step);
   const auto snapshot = make_snapshot(setup, step, place.folder(), memory != nullptr);
   const RunParts run{setup.comm,

@@ -137,7 +137,7 @@ class TrainingLoop {
     if (end && !saver_.saved(done)) saver_.require_finite(done);
     if (progress_.evaluation_due && !asked.stop) {  // else the resumed run does it
       evaluate(done);
-      const bool best = parts_.setup.data.validation && progress_.best.step == done;
+      const bool best = parts_.setup.data.validation && progress_.is_among_best(done);
       if (progress_.evaluation_due || saver_.saved(done) || progress_.over(options_) || best)
         saver_.save(done, progress_);
     }
@@ -216,7 +216,11 @@ class TrainingLoop {
                           .done = done,
                           .step = done,
                           .sha256 = weights_.sha256});
-    progress_.evaluated({done, result->score.top1_share()}, result->score.loss());
+    progress_.evaluated({{done, result->score.top1_share()},
+                         options_.best,
+                         value_of(options_.best, *result),
+                         result->score.loss()},
+                        parts_.setup.options.checkpoints.keep_best);
     reporter_.record("running", done, clock_.trained(now_seconds()), progress_, weights_.sha256);
     if (progress_.reached(options_)) reporter_.reached_target(done);
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;

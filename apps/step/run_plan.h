@@ -35,9 +35,10 @@ struct RunPlan : RunShape {
   std::int64_t steps = 0;  ///< of the whole run
   Position start;          ///< of this part of the run
   std::int64_t dataset_size = 0;
-  RateOptions rate;                ///< the options', times rate_factor
-  double rate_factor = 1;          ///< the linear scaling rule's
-  std::vector<std::string> notes;  ///< results that users may not expect, one line each
+  RateOptions rate;                  ///< the options', times rate_factor
+  double rate_factor = 1;            ///< the linear scaling rule's
+  std::vector<float> class_weights;  ///< in the loss, by label; empty: none
+  std::vector<std::string> notes;    ///< results that users may not expect, one line each
 
   Range own() const { return {first_shard, own_shards}; }
   /// The samples that all steps before step number `step` (0 is the first) read.

@@ -11,6 +11,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "apps/step/error_feedback.h"
 #include "collectives/comm/flight_recorder.h"
@@ -99,8 +100,8 @@ void TrainingStep::forward_shard(int shard, int slot) {
   part.across = sync_->slots().across(slot);
   const View logits = model_->forward(stream, batch.images, part, slot);
   softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
-                        model_->logits_gradient(slot), score(), nullptr, smoothing_,
-                        batch.other_labels, batch.weights, update_->loss_factor());
+                        model_->logits_gradient(slot), score(), nullptr, loss_.smoothing,
+                        batch.other_labels, batch.weights, update_->loss_factor(), loss_.factors);
   write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
                sync_->gradients());
   sync_->header_written(shard, slot);
@@ -208,7 +209,6 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
       recorder_(recorder),
       timeline_(timeline),
       plan_(plan),
-      smoothing_(options.optimizer.label_smoothing),
       graphs_(!options.device.no_graph),
       bucket_mb_(parts.bucket_mb),
       stream_(device.stream()),
@@ -233,10 +233,25 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
   now_ = block_.reserve(sizeof(StepInput));
   penalty_ = block_.reserve((1 + penalty_parts(layout())) * sizeof(double));
   block_.allocate(device);
+  set_loss(options.optimizer);
   sync_ = std::make_unique<GradientSync>(
       parts, device, layout(), plan, options.loss_scaling().dynamic, *stream_,
       [this](int bucket, Range) { update(bucket); }, recorder, communication);
   stream_->synchronize();
+}
+
+void TrainingStep::set_loss(const UpdateOptions& options) {
+  loss_.smoothing = options.label_smoothing;
+  if (options.loss == "focal") loss_.factors.focal_gamma = options.focal_gamma;
+  const std::vector<float>& weights = plan_.class_weights;
+  if (weights.empty()) return;
+  const std::size_t bytes = weights.size() * sizeof(float);
+  const Memory host = device_.allocate(bytes, Place::host);
+  std::memcpy(host.get(), weights.data(), bytes);
+  loss_.class_weights = device_.allocate(bytes, Place::device);
+  device_.copy(*stream_, loss_.class_weights.get(), host.get(), bytes);
+  stream_->synchronize();
+  loss_.factors.class_weights = {loss_.class_weights.get(), {std::ssize(weights)}, Type::f32};
 }
 
 TrainingStep::~TrainingStep() {
@@ -254,8 +269,8 @@ void TrainingStep::share() {
 double TrainingStep::loss_now() {
   const Batch& last = batches_.back();
   const View logits = model_->forward(*stream_, last.images, batch_of(plan_.own_shards - 1));
-  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, smoothing_,
-                        last.other_labels, last.weights);
+  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, loss_.smoothing,
+                        last.other_labels, last.weights, nullptr, loss_.factors);
   auto* seen = reinterpret_cast<Score*>(score_now_.get());
   device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();

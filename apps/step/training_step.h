@@ -136,6 +136,7 @@ class TrainingStep {
   TrainingBatch batch_of(int shard) const;
   Stream& stream_of(int slot) { return sync_->slots().stream(slot, *stream_); }
   Track* compute_track() const { return timeline_ ? &timeline_->compute : nullptr; }
+  void set_loss(const UpdateOptions& options);
   void enqueue_penalty(StepAnswer* answer);
   Score* score() const { return static_cast<Score*>(block_.at(score_)); }
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
@@ -144,7 +145,11 @@ class TrainingStep {
   RankRecorder& recorder_;
   Timeline* timeline_;
   const RunPlan& plan_;
-  float smoothing_;
+  struct {
+    float smoothing = 0;
+    LossFactors factors = {};
+    Memory class_weights = {};  ///< of the device; null: none
+  } loss_;
   bool graphs_;  ///< steps may be repeated as one
   double bucket_mb_;
   std::unique_ptr<Stream> stream_;  ///< of the computing thread

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/record/class_metrics.h"
 #include "apps/step/straggler.h"
 #include "apps/step/training_step.h"
 #include "net/loss.h"
@@ -81,8 +82,18 @@ inline Metrics metrics_of(const StepReport& r) {
 /// With fewer classes top-5 is always 100 %.
 inline bool shows_top5(int classes) { return classes > 5; }
 
-/// An evaluation at `epoch`.
-inline Metrics metrics_of(const Score& score, double epoch, int classes) {
+/// An evaluation at `epoch`. `shown`: one of kMeasures that the line on stdout has too.
+inline Metrics metrics_of(const EvaluationResult& result, double epoch,
+                          const std::string& shown = "") {
+  const Score& score = result.score;
+  const int classes = result.classes();
+  const auto row = [&](const char* name, const char* measure) {
+    const double value = value_of(measure, result);
+    return std::isnan(value)
+               ? Metric{}
+               : Metric{name, value,
+                        shown == measure ? fmt::format("{} {:.4f}", shown, value) : ""};
+  };
   const std::string top5 = fmt::format("top-5 {:.2f} %", 100 * score.top5_share());
   return {{"epoch", epoch, "", /*scalar=*/false},
           {"top1", score.top1_share(), fmt::format("top-1 {:.2f} %", 100 * score.top1_share())},
@@ -90,6 +101,9 @@ inline Metrics metrics_of(const Score& score, double epoch, int classes) {
           {"loss", score.loss(),
            score.loss() < 1e6 ? fmt::format("loss {:.4f}", score.loss())
                               : fmt::format("loss {:.4g}", score.loss())},
+          row("f1", "f1"),
+          row("balanced_accuracy", "balanced-accuracy"),
+          row("auc", "auc"),
           {"samples", static_cast<double>(score.samples), fmt::format("{} samples", score.samples),
            /*scalar=*/false}};
 }

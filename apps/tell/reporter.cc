@@ -222,7 +222,7 @@ void Reporter::evaluation(const Evaluated& e) {
   const char *kind = test ? "test" : "evaluation",
              *which = e.weights == Weights::best ? "best" : "last";
   const Metrics metrics =
-      metrics_of(e.result.score, run_.plan.epoch_at(e.done), e.result.classes());
+      metrics_of(e.result, run_.plan.epoch_at(e.done), run_.options.reports.best);
   std::vector<std::string> parts = texts_of(metrics);
   parts.front() = fmt::format("{} {}: {}", step_text(e.done), kind, parts.front());
   parts.push_back(test ? fmt::format("{} weights of step {}", which, e.step)
@@ -278,7 +278,8 @@ void Reporter::ended(const RunProgress& progress) {
   const ReportOptions& o = run_.options.reports;
   if (progress.gave_up(o)) {
     line(fmt::format("{:<12} {}: the run ends", "patience",
-                     progress.best.known() ? "no better evaluation after " + progress.best.shown()
+                     progress.best.known() ? fmt::format("no better {} in {}", progress.best.by,
+                                                         counted(progress.since_best, "evaluation"))
                                            : "the loss of each evaluation is NaN"));
   }
   if (o.target > 0 && !progress.reached(o))

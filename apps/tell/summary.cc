@@ -11,6 +11,7 @@
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/data/class_weights.h"
 #include "src/device/cpu/convolution.h"
 
 namespace lockstep {
@@ -74,6 +75,18 @@ std::string optimizer_text(const RunParts& f) {
   }
   if (o.ema > 0) text += fmt::format(", moving average {:g}", o.ema);
   return text;
+}
+
+/// "focal, gamma 2; class weights cat 0.5, dog 1.5"; empty: the plain cross-entropy.
+std::string loss_text(const RunParts& f) {
+  const UpdateOptions& o = f.options.optimizer;
+  std::vector<std::string> parts, weights;
+  if (o.loss == "focal") parts.push_back(fmt::format("focal, gamma {:g}", o.focal_gamma));
+  const std::vector<std::string> names = all_class_names(f.data);
+  for (std::size_t i = 0; i < f.plan.class_weights.size(); ++i)
+    weights.push_back(fmt::format("{} {:.4g}", names[i], f.plan.class_weights[i]));
+  if (!weights.empty()) parts.push_back("class weights " + one_line(listed(weights)));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 /// "conv*: 4 arrays, lr times 0.1, weight decay 0"
@@ -155,6 +168,7 @@ void add_data(const RunParts& f, Lines& lines) {
                               "downloads the real ones",
                               data.stands_for));
   }
+  if (options.data.balanced()) lines.add("sampling", "balanced: all classes are equally frequent");
   lines.add("augmented", options.data.augmentation_text());
 }
 
@@ -230,6 +244,7 @@ void add_network(const RunParts& f, Lines& lines) {
                                  shares_text(plan.shares), steps_per_epoch));
   if (f.step.sync_bn())
     lines.add("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
+  lines.add("loss", loss_text(f));
   lines.add("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
     lines.add("group", group_text(f, group));

@@ -195,6 +195,8 @@ def find_checkpoint(run, which="best"):
         file, reason = files[step], f"newest, step {step}" + (", no best.h5" if which == "best" else "")
     elif int(which) in files:
         file, reason = files[int(which)], f"step {int(which)}"
+    elif os.path.exists(os.path.join(folder, f"best-{int(which):010}.h5")):
+        file, reason = os.path.join(folder, f"best-{int(which):010}.h5"), f"among the best, step {int(which)}"
     elif int(which) == best_step:
         file, reason = best, f"best, step {best_step}"
     else:
@@ -208,9 +210,11 @@ def step_of_best(path):
     """Returns the step of best.h5, and why it is the best."""
     with open_file(path) as file:
         step, text = int(file.attrs.get("step", 0)), as_text(file.attrs.get("best", ""))
+        by = re.fullmatch(r"([a-z0-9-]+) (\S+), loss \S+", as_text(file.attrs.get("best_by", "")), re.ASCII)
     best = re.fullmatch(r"top-1 (\S+) at step (\d+)", text, re.ASCII)
     if best and int(best[2]) == step:
-        return step, f"best accuracy {100 * float(best[1]):.2f} % at step {step}"
+        measure = f"{by[1]} {float(by[2]):.4f}," if by and by[1] != "accuracy" else "accuracy"
+        return step, f"best {measure} {100 * float(best[1]):.2f} % at step {step}"
     return step, f"best, step {step}"
 
 

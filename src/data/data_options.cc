@@ -120,6 +120,15 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
 }
 
 void DataOptions::declare_augmentations(OptionRows& rows) {
+  rows.choice(
+          "--sampling", sampling, "HOW",
+          "Choice of an epoch's training samples: shuffled or balanced\n"
+          "shuffled sees each sample once. balanced draws all classes equally often, and as many "
+          "samples as ever: rare classes repeat theirs, each time with another augmentation. "
+          "On GPUs the host then prepares the batches.",
+          {"shuffled", "balanced"})
+      .shapes_weights()
+      .example("balanced");
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
               "Smallest share of an image in a training crop, with --image-size")
       .shapes_weights()

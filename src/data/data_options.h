@@ -29,13 +29,15 @@ struct DataOptions {
   PixelAugmentations pixels;
   Mixing mixing;
   ImageOptions images;
-  Split validation;       ///< the training samples in the validation set
+  std::string sampling = "shuffled";  ///< or "balanced"
+  Split validation;                   ///< the training samples in the validation set
   int workers = 0;        ///< threads of a rank that decode image files; 0: a share of its threads
 
   DataSource source(std::uint64_t seed) const {
     return {.folder = folder, .seed = seed, .images = images, .validation = validation};
   }
 
+  bool balanced() const { return sampling == "balanced"; }
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);
   /// Sets the augmentations that the data set does itself. Throws the usage Error if it cannot be

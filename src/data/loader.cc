@@ -5,12 +5,14 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/floating_point.h"
+#include "src/data/balanced_samples.h"
 #include "src/data/read_in_parallel.h"
 #include "src/data/samples.h"
 
@@ -45,6 +47,10 @@ Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
 /// A sample as one epoch sees it.
 struct SampleKey {
   std::uint32_t epoch, sample;
+  /// BalancedSamples::draw() of the epoch; null: each sample is seen once.
+  std::shared_ptr<const std::vector<std::uint32_t>> drawn;
+
+  std::uint32_t index() const { return drawn ? (*drawn)[sample] : sample; }  ///< in the data set
 };
 
 /// With the size of samples that the data set reads itself.
@@ -59,14 +65,18 @@ SampleFormat format_of(const Dataset& dataset) {
 
 }  // namespace
 
-std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, std::int64_t size) {
+std::vector<std::uint32_t> shuffled(Random& random, std::int64_t size) {
   std::vector<std::uint32_t> order(size);
   std::iota(order.begin(), order.end(), 0u);
-  Random random(seed, Purpose::shuffle, epoch, 0);
   for (std::size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
   }
   return order;
+}
+
+std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, std::int64_t size) {
+  Random random(seed, Purpose::shuffle, epoch, 0);
+  return shuffled(random, size);
 }
 
 // Batch number n of this rank lies in slots[n mod (depth + held)]. The caller uses the last `held`
@@ -80,6 +90,7 @@ struct HostLoader::Body {
   const Shape sample;
   const SampleFormat format;
   const bool mixes;
+  const std::optional<BalancedSamples> balanced;
   std::vector<Slot> slots;
   double waited = 0;
 
@@ -91,6 +102,7 @@ struct HostLoader::Body {
   // Used by the thread only. It draws the next order batches ahead of its use, so no step waits.
   std::int64_t epoch = -1;
   std::vector<std::uint32_t> order;
+  std::shared_ptr<const std::vector<std::uint32_t>> drawn;  ///< SampleKey::drawn
   std::jthread thread;  ///< last, so that it ends before all that it uses
 
   Body(const Dataset& from, const LoaderSpec& how)
@@ -100,7 +112,8 @@ struct HostLoader::Body {
         depth(std::max(how.depth, how.ahead * how.own_shards)),
         sample(from.sample_shape()),
         format(format_of(from)),
-        mixes(how.augment && how.mixing.any()) {
+        mixes(how.augment && how.mixing.any()),
+        balanced(how.balanced ? std::optional<BalancedSamples>(from) : std::nullopt) {
     expect(spec.global_batch > 0 && spec.shards > 0 && spec.global_batch % spec.shards == 0,
            "the number of shards must divide the global batch");
     expect(spec.first_shard >= 0 && spec.own_shards > 0 &&
@@ -153,9 +166,14 @@ struct HostLoader::Body {
       const std::int64_t position = slot.first_position + i;
       if (position / dataset.size() != epoch) {
         epoch = position / dataset.size();
-        order = permutation(spec.seed, static_cast<std::uint32_t>(epoch), dataset.size());
+        const auto number = static_cast<std::uint32_t>(epoch);
+        order = permutation(spec.seed, number, dataset.size());
+        if (balanced) {
+          drawn =
+              std::make_shared<const std::vector<std::uint32_t>>(balanced->draw(spec.seed, number));
+        }
       }
-      keys.push_back({static_cast<std::uint32_t>(epoch), order[position % dataset.size()]});
+      keys.push_back({static_cast<std::uint32_t>(epoch), order[position % dataset.size()], drawn});
     }
     read_in_parallel(spec.workers, shard_batch, 1, [&](std::int64_t begin, std::int64_t end) {
       std::vector<std::uint8_t> own(format.bytes()), partner(mixes ? format.bytes() : 0);
@@ -175,7 +193,7 @@ struct HostLoader::Body {
     }
     const Mix mix = draw_mix(spec.mixing, spec.seed, key.epoch, key.sample, dataset.size(),
                              sample[1], sample[2]);
-    const SampleKey other_key{key.epoch, mix.partner};
+    const SampleKey other_key{key.epoch, mix.partner, key.drawn};
     Random other_random = numbers_of(other_key);
     const MixedSource other{source_of(other_key, other_random, partner, slot.other_labels[at]),
                             mix};
@@ -191,11 +209,11 @@ struct HostLoader::Body {
   SampleSource source_of(const SampleKey& key, Random& random, std::vector<std::uint8_t>& buffer,
                          std::int32_t& label) const {
     SampleSource source{buffer.data(), spec.augment ? &random : nullptr, {}};
-    std::int64_t read = key.sample;
+    std::int64_t read = key.index();
     if (format.kind == SampleFormat::Kind::values) {
-      read = dataset.read_whole(key.sample, source.random, buffer.data(), Type::f32);
+      read = dataset.read_whole(read, source.random, buffer.data(), Type::f32);
     } else {
-      source.bytes = dataset.stored(key.sample, buffer.data());
+      source.bytes = dataset.stored(read, buffer.data());
     }
     label = dataset.label(read);
     if (spec.augment) {
@@ -258,6 +276,7 @@ std::size_t HostLoader::bytes() const {
              slot.weights.size() * sizeof(float);
   }
   // While the thread draws an order it still has the one before.
+  if (body_->balanced) total += 3 * body_->balanced->bytes();
   return total + 2 * static_cast<std::size_t>(body_->dataset.size()) * sizeof(std::uint32_t);
 }
 

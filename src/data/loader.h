@@ -3,6 +3,8 @@
 // The stream is endless and belongs to the run, not to a rank: position g (0, 1, 2, ...) is sample
 // permutation(seed, epoch)[g mod size] of epoch g / size, augmented with numbers keyed by (seed,
 // epoch, sample), and edited and mixed with others the same way (src/data/pixel_edits.h, mixing.h).
+// With LoaderSpec::balanced, "sample" is an entry of the epoch that stands for a sample
+// (src/data/balanced_samples.h).
 // Step t of a run with global batch B consumes positions t * B .. t * B + B - 1; shard s of S is
 // the s-th part of B / S of them. No sample is dropped and no step is short, whatever B is: a batch
 // may cross from one epoch into the next.
@@ -22,8 +24,11 @@
 
 namespace lockstep {
 
-/// permutation(seed, epoch): the order in which `size` samples are seen in `epoch` (Fisher-Yates,
-/// Purpose::shuffle).
+/// The numbers 0 to size - 1 in a random order (Fisher-Yates).
+std::vector<std::uint32_t> shuffled(Random& random, std::int64_t size);
+
+/// permutation(seed, epoch): the order in which `size` samples are seen in `epoch`: shuffled() by
+/// Purpose::shuffle.
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, std::int64_t size);
 
 struct LoaderSpec {
@@ -34,10 +39,11 @@ struct LoaderSpec {
   std::int64_t first_position = 0;      ///< g at which the run begins or goes on
   Type type = Type::f32;                ///< of the images
   bool augment = true;
-  int depth = 4;    ///< shard batches prepared ahead by the host
-  int ahead = 0;    ///< steps whose batches failure() may ask for
-  int held = 1;     ///< shard batches that are in use at once
-  int workers = 1;  ///< threads that read samples of one batch
+  bool balanced = false;           ///< all classes are equally frequent
+  int depth = 4;                   ///< shard batches prepared ahead by the host
+  int ahead = 0;                   ///< steps whose batches failure() may ask for
+  int held = 1;                    ///< shard batches that are in use at once
+  int workers = 1;                 ///< threads that read samples of one batch
   PixelAugmentations pixels = {};  ///< of images, only with `augment`
   Mixing mixing = {};              ///< the same
 };
@@ -78,8 +84,8 @@ class Loader {
 
 /// A loader for `device`: a HostLoader if its memory is the host's; else the data set in its
 /// memory, in which each step makes its batches. If the data set stores no bytes or does not fit,
-/// a HostLoader whose batches are copied there. All give the same bits. `dataset` and `device`
-/// outlive it.
+/// or if the spec is balanced, a HostLoader whose batches are copied there. All give the same bits.
+/// `dataset` and `device` outlive it.
 std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset, const LoaderSpec& spec);
 
 /// Batches in memory of the host. `dataset` must outlive it.

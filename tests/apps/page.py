@@ -49,6 +49,10 @@ with browser.Browser() as page:
     assert len(cells) == 100 and sum(n for _, n in cells) == evaluations[-1]["samples"], cells
     right = sum(n for cell, n in cells if len(set(cell.split(","))) == 1)
     assert near(right / evaluations[-1]["samples"], evaluations[-1]["top1"]), right
+    assert page.run("document.querySelectorAll('#precision-recall path.line').length") == 8, "the lowest of ten classes"
+    areas = page.run("[...document.querySelectorAll('#precision-recall .legend b')].map((b) => Number(b.textContent))")
+    assert areas == sorted(areas) and all(0 < area <= 1 for area in areas), areas
+    assert f"F1 {evaluations[-1]['f1']:.4f}" in page.run("document.getElementById('classes').textContent")
     assert page.run("document.querySelectorAll('.mistakes img').length") == 18
     assert page.run("[...document.images].every((i) => i.complete && i.naturalWidth === 32)")
     assert page.run("[...document.querySelectorAll('tr.changed td:first-child')].map((c) => c.textContent)").count("--log-every") == 1

@@ -102,7 +102,7 @@ expect_error "another share is other data" 2 'step-0000000013.h5 validation samp
 # --- patience ------------------------------------------------------------------------------------------------------------
 patient=("${data[@]}" --lr 1e-9 --eval-every 1 --validation 0.2 --steps 100 --patience 3 --run "$folder/patient")
 train 2 "${patient[@]}"
-expect_line "the run ends" '^patience step.1'
+expect_line "the run ends" '^patience accuracy 3.evaluations'
 expect_line "after three more evaluations" '^trained 4.steps'
 train 1 "${patient[@]}"
 expect_line "then it is complete" '^complete step-0000000004.h5 --patience'

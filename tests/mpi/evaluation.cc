@@ -91,6 +91,7 @@ class Evaluations : public testing::Test {
 void expect_same(const EvaluationResult& is, const EvaluationResult& wanted) {
   EXPECT_EQ(is.score, wanted.score);
   EXPECT_EQ(is.confusion, wanted.confusion);
+  EXPECT_EQ(is.probabilities, wanted.probabilities);
   if (world().comm().rank() == 0) {
     EXPECT_EQ(is.mistakes, wanted.mistakes);
   }
@@ -110,6 +111,7 @@ TEST_F(Evaluations, GiveTheCountsOfOneRankOnTheCpu) {
     const auto evaluated = [&](Device& device, const Comm& comm, const char* section) {
       Evaluation evaluation(device, kEntry, data, type, views);
       evaluation.find_mistakes(kMistakes);
+      evaluation.count_probabilities();
       float* const weights = evaluation.load(comm_, checkpoint(), section);
       double last = 0;
       const auto result = evaluation.run(comm, weights, [&](double share) {

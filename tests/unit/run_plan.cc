@@ -186,19 +186,72 @@ TEST(RunProgress, ALossOfNanIsNeverTheBest) {
   options.target = 60;
   options.patience = 2;
   RunProgress progress;
-  progress.evaluated({1, 0.9}, kNan);
+  progress.evaluated({{1, 0.9}, "accuracy", 0.9, kNan}, 1);
   EXPECT_FALSE(progress.best.known() || progress.reached(options) || progress.gave_up(options));
-  progress.evaluated({2, 0.5}, 3.0);
+  progress.evaluated({{2, 0.5}, "accuracy", 0.5, 3.0}, 1);
   EXPECT_EQ(progress.best.step, 2);
-  progress.evaluated({3, 0.8}, kNan);
+  progress.evaluated({{3, 0.8}, "accuracy", 0.8, kNan}, 1);
   EXPECT_EQ(progress.best.step, 2);
   EXPECT_FALSE(progress.over(options));
   EXPECT_EQ(RunProgress::from(progress.texts(options), 3).best, progress.best);
-  progress.evaluated({4, 0.9}, kNan);
+  progress.evaluated({{4, 0.9}, "accuracy", 0.9, kNan}, 1);
   EXPECT_TRUE(progress.gave_up(options));
-  progress.evaluated({5, 0.7}, 1e30);
+  progress.evaluated({{5, 0.7}, "accuracy", 0.7, 1e30}, 1);
   EXPECT_TRUE(progress.reached(options));
   EXPECT_EQ(progress.best.step, 5);
+}
+
+BestEvaluation measured(std::int64_t step, const std::string& by, double value, double loss) {
+  return {{step, 0.5}, by, value, loss};
+}
+
+TEST(RunProgress, BestChoosesTheMeasure) {
+  ReportOptions options;
+  options.patience = 2;
+  RunProgress progress;
+  progress.evaluated(measured(1, "loss", 0.9, 0.9), 1);
+  progress.evaluated(measured(2, "loss", 0.7, 0.7), 1);
+  progress.evaluated(measured(3, "loss", 0.8, 0.8), 1);
+  EXPECT_EQ(progress.best.step, 2) << "a lower loss is better";
+  progress = {};
+  progress.evaluated(measured(1, "f1", 0.7, 0.9), 1);
+  progress.evaluated(measured(2, "f1", 0.7, 0.8), 1);
+  EXPECT_EQ(progress.best.step, 2) << "the smaller loss";
+  EXPECT_EQ(progress.since_best, 1) << "an equal value needs patience";
+  progress.evaluated(measured(3, "f1", 0.7, 0.8), 1);
+  EXPECT_EQ(progress.best.step, 2) << "the earlier one";
+  EXPECT_TRUE(progress.gave_up(options));
+  progress.accuracy = 0;  // no checkpoint has it
+  EXPECT_EQ(RunProgress::from(progress.texts(options), 3), progress);
+  progress.evaluated(measured(4, "accuracy", 0.1, 3), 1);
+  EXPECT_EQ(progress.best.step, 4) << "another measure begins again";
+}
+
+TEST(RunProgress, ReadsTheBestOfEarlierVersions) {
+  RunProgress progress = RunProgress::from({{"best", "top-1 0.25 at step 40"}}, 40);
+  EXPECT_EQ(progress.best.by, "accuracy");
+  EXPECT_EQ(progress.best.value, 0.25);
+  progress.evaluated(measured(50, "accuracy", 0.25, 0.1), 1);
+  EXPECT_EQ(progress.best.step, 40) << "its loss is not known";
+  for (const char* damaged : {"f1", "f1 0.5", "f1 0.5, loss", "0.5, loss 1"})
+    EXPECT_THROW(RunProgress::from({{"best", "top-1 0.25 at step 40"}, {"best_by", damaged}}, 40),
+                 Error)
+        << damaged;
+}
+
+TEST(RunProgress, KeepsTheBestOnes) {
+  RunProgress progress;
+  const double values[] = {0.1, 0.5, 0.3, 0.4, 0.2, 0.6};
+  for (int i = 0; i < 6; ++i) progress.evaluated(measured(i, "f1", values[i], 1), 3);
+  EXPECT_EQ(progress.best.step, 5);
+  ASSERT_EQ(progress.next.size(), 2);
+  EXPECT_EQ(progress.next[0].step, 1);
+  EXPECT_EQ(progress.next[1].step, 3);
+  EXPECT_TRUE(progress.is_among_best(3) && !progress.is_among_best(2));
+  progress.accuracy = 0;
+  EXPECT_EQ(RunProgress::from(progress.texts({}), 6), progress);
+  progress.evaluated(measured(6, "f1", 0.05, 1), 1);
+  EXPECT_TRUE(progress.next.empty()) << "--keep-best 1";
 }
 
 TEST(RunPlan, NotesADefaultLengthOfManyEpochs) {

@@ -172,7 +172,7 @@ function main() {
   heading();
   const sections = comparison ?
       [results, curves, differences] :
-      [overview, curves, classes, mistakes, stepTime, memory, machine, commands, options];
+      [overview, curves, classes, precisionRecallCurves, mistakes, stepTime, memory, machine, commands, options];
   for (const draw of sections) {
     try {
       draw();

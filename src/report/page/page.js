@@ -282,13 +282,15 @@ function classes() {
             'This run kept no evaluation of its classes: it had none yet, or an earlier version trained it. The program evaluate prints them for a checkpoint.'));
     return;
   }
-  const names = found.classes,
+  const names = found.classes, measures = found.measures,
+        mean = (name) => known(at(measures, name)) ? at(measures, name).toFixed(4) : '–',
         rows = found.per_class.map(
             ([samples, predicted, right], i) =>
-                [names[i], percent(right / predicted), percent(right / samples), short(samples),
-                 short(predicted)]);
+                [names[i], percent(right / predicted), percent(right / samples),
+                 percent(2 * right / (samples + predicted)), short(samples), short(predicted)]);
   const heads = [
-    ['class', false], ['precision', true], ['recall', true], ['samples', true], ['predicted', true]
+    ['class', false], ['precision', true], ['recall', true], ['F1', true], ['samples', true],
+    ['predicted', true]
   ];
   const pairs = found.pairs.map(
       ([truth, predicted, count]) => [names[truth], names[predicted], short(count)]);
@@ -304,7 +306,10 @@ function classes() {
                   {sorts: true})));
   section(
       'classes', 'Classes',
-      make('p', {class: 'reason'}, `${found.set}, ${found.about}, step ${short(found.step)}.`),
+      make('p', {class: 'reason'}, `${found.set}, ${found.about}, step ${short(found.step)}.` +
+              (measures ? ` F1 ${mean('f1')}, balanced accuracy ${mean('balanced_accuracy')}, AUC ${
+                              mean('auc')}, each the mean of the classes.` :
+                          '')),
       make(
           'div', {class: 'columns'}, left,
           make(

@@ -1,0 +1,33 @@
+// Balanced sampling (--sampling balanced): all classes are equally frequent in each epoch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/base/random.h"
+#include "src/data/dataset.h"
+
+namespace lockstep {
+
+/// An epoch has as many entries as the data set has samples. Each class has an endless sequence of
+/// passes over its own samples, each pass in another random order. The entries of all epochs take
+/// the next sample of one class after the other. So rare classes repeat their samples within an
+/// epoch, and frequent ones need several epochs for a pass. Classes without samples have no
+/// entries. Read-only after construction.
+class BalancedSamples {
+ public:
+  static constexpr Purpose kStream{10};
+
+  explicit BalancedSamples(const Dataset& data);
+
+  /// The sample of each entry of `epoch`, which depends on nothing but the arguments and the
+  /// labels.
+  std::vector<std::uint32_t> draw(std::uint64_t seed, std::uint32_t epoch) const;
+  std::size_t bytes() const { return static_cast<std::size_t>(size_) * sizeof(std::uint32_t); }
+
+ private:
+  std::int64_t size_;
+  std::vector<std::vector<std::uint32_t>> classes_;  ///< the samples of each class that has some
+};
+
+}  // namespace lockstep
