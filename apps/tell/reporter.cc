@@ -170,6 +170,10 @@ void Reporter::step(const StepReport& report) {
   log("train", report.step, metrics);
 }
 
+void Reporter::hosts(std::int64_t step, const std::vector<HostUse>& hosts) {
+  if (console_ && !hosts.empty()) log("host", step, metrics_of(hosts, run_.plan.epoch_at(step)));
+}
+
 void Reporter::progress(std::int64_t step, double loss) {
   if (!console_) return;
   done_ = step;

@@ -50,10 +50,11 @@ class Reporter {
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
   /// its step; logs of another run are moved aside with a line.
   void begin(const char* redone, const RunProgress& progress);
-  void step(const StepReport& report);            ///< line, JSON, scalars
-  void progress(std::int64_t step, double loss);  ///< the bar
-  void clear();                                   ///< removes the bar
-  void evaluating(double share);                  ///< the bar during an evaluation
+  void step(const StepReport& report);                               ///< line, JSON, scalars
+  void hosts(std::int64_t step, const std::vector<HostUse>& hosts);  ///< JSON, scalars
+  void progress(std::int64_t step, double loss);                     ///< the bar
+  void clear();                                                      ///< removes the bar
+  void evaluating(double share);  ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
   void flush();  ///< writes the lines of metrics.jsonl that wait

@@ -189,6 +189,7 @@ function curves() {
       optional: true,
       series: seriesOf([['penalty', 'train', 'penalty', one]])
     },
+    ...(comparison ? [] : hostCharts(data.runs[0])),
   ];
   const empty = (spec) => spec.series.every(
       (series) => !series.columns[series.name].some((value) => known(value) && value !== 0));
