@@ -19,7 +19,7 @@ struct HostUse {
   double sent = 0;      ///< the same
 };
 
-/// What one rank has used so far, as its message has it.
+/// The numbers of one rank so far, as its message contains them.
 struct RankUse {
   std::uint64_t host = 0;  ///< the first rank of its host
   std::uint64_t at_ns = 0, cpu_ns = 0, bytes = 0, received = 0, sent = 0;  ///< as Usage

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 #include "src/base/check.h"
@@ -12,8 +13,12 @@
 namespace lockstep {
 
 LivePage::LivePage(std::function<void(double)> write) : write_(std::move(write)) {
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  pthread_setname_np(thread_.native_handle(), "live page");
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+    pthread_setname_np(thread_.native_handle(), "live page");
+  } catch (const std::system_error& error) {
+    failure_ = fmt::format("no thread writes the page during training: {}", error.what());
+  }
 }
 
 LivePage::~LivePage() = default;

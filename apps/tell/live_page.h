@@ -18,7 +18,8 @@ class LivePage {
   ~LivePage();  ///< returns when no call is running
   LivePage& operator=(LivePage&&) = delete;
 
-  /// If a call has failed since the last rethrow(), throws its Error. Any thread.
+  /// Throws Error if a call has failed since the last rethrow(), or if the thread did not start.
+  /// Any thread.
   void rethrow();
 
  private:

@@ -1,4 +1,4 @@
-// What this process and its host have used so far.
+// The processor time, memory and network traffic of this process and its host so far.
 #pragma once
 
 #include <cstdint>
