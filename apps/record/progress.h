@@ -12,6 +12,7 @@
 
 #include "apps/options/run_options.h"
 #include "src/base/check.h"
+#include "src/base/plural.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -125,6 +126,14 @@ struct RunProgress {
   bool reached(const ReportOptions& o) const { return o.target > 0 && accuracy >= o.target; }
   bool gave_up(const ReportOptions& o) const { return o.patience > 0 && since_best >= o.patience; }
   bool over(const ReportOptions& o) const { return reached(o) || gave_up(o); }
+  /// For people; empty: it does not.
+  std::string reason(const ReportOptions& o) const {
+    if (reached(o)) return fmt::format("accuracy {:g} % is reached", o.target);
+    if (!gave_up(o)) return "";
+    return best.known()
+               ? fmt::format("no better {} in {}", best.by, counted(since_best, "evaluation"))
+               : "the loss of each evaluation is NaN";
+  }
 
   std::map<std::string, std::string> texts(const ReportOptions& o) const {
     std::map<std::string, std::string> result;

@@ -152,6 +152,7 @@ void RunFiles::begin(const Options& options) {
   if (folder_.empty()) return;
   start_ = now_seconds();
   began_ = timestamp();
+  holder_ = FolderLock::holder(folder_);
   ordered_json changes = ordered_json::array();
   try {
     const ordered_json before = object_in(read_file(folder_ / kSummaryFile).value_or(""));
@@ -197,6 +198,7 @@ void RunFiles::write(const RunRecord& record) const {
                             {"seconds", seconds_before_ + now_seconds() - start_},
                             {"training_seconds_since_start", record.train_seconds},
                             {"images_per_s", record.images_per_s}}}};
+  if (!record.reason.empty()) summary["reason"] = record.reason;
   if (!changes_.empty()) summary["changes"] = ordered_json::parse(changes_);
   summary.update(facts_.values());
   replace_file(folder_ / kSummaryFile, text_of(summary));
@@ -235,6 +237,7 @@ void RunFiles::complete(const RunRecord& record, const Options& options) {
       if (summary.at("status") == record.status) return false;
       summary["status"] = record.status;
       summary.erase("reason");
+      if (!record.reason.empty()) summary["reason"] = record.reason;
       summary["step"] = record.step;
       summary["epoch"] = plan_.epoch_at(record.step);
       summary[kWeightsField] = weights_json(record);
@@ -245,7 +248,7 @@ void RunFiles::complete(const RunRecord& record, const Options& options) {
   } catch (const nlohmann::json::exception&) {  // there is no summary.json, or it is damaged
     begin(options);
     write(record);
-    write_report(/*may_skip=*/false);
+    write_report();
   }
 }
 
@@ -275,14 +278,20 @@ void RunFiles::write(const EvaluatedClasses& evaluated) const {
                object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
-void RunFiles::write_report(bool may_skip) {
-  constexpr double kShare = 0.01;
-  if (began_.empty()) return;
-  const double start = now_seconds();
-  if (may_skip && start - page_time_ < page_seconds_ / kShare) return;
+void RunFiles::write_report() const {
+  if (began_.empty() || FolderLock::holder(folder_) != holder_) return;
   write_page(folder_ / kReportFile, report_page(read_run(folder_)));
-  page_time_ = now_seconds();
-  page_seconds_ = page_time_ - start;
+}
+
+void RunFiles::write_live_report(std::int64_t step, double next) const {
+  const StoredRun run = read_run(folder_);
+  const std::string page =
+      report_page(run, LiveRun{.step = static_cast<double>(step),
+                               .seconds = seconds_before_ + now_seconds() - start_,
+                               .next = next});
+  // A rank may have ended the run meanwhile, and then has written the last page.
+  const bool ended = object_in(read_file(folder_ / kSummaryFile).value_or("")) != run.summary;
+  if (!ended && FolderLock::holder(folder_) == holder_) write_page(folder_ / kReportFile, page);
 }
 
 }  // namespace lockstep

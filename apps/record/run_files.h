@@ -36,6 +36,7 @@ struct RunRecord {
   double images_per_s = 0;   ///< of training since this start; 0: not known
   double train_seconds = 0;  ///< of training since this start
   std::string weights = {};  ///< weights_sha256() after `step`; empty: not known
+  std::string reason = {};   ///< why it ended before its last step; empty: it did not
 };
 
 /// An evaluation for evaluation.json.
@@ -69,19 +70,22 @@ class RunFiles {
   void complete(const RunRecord& record, const Options& options);
   /// Replaces evaluation.json: counts by class, and the worst mistakes as pictures. Throws Error.
   void write(const EvaluatedClasses& evaluated) const;
-  /// Replaces report.html by the page of all these files. `may_skip`: leaves it as it is if pages
-  /// would take a hundredth of the run's time. Throws Error.
-  void write_report(bool may_skip);
+  /// Replaces report.html by the page of all these files; nothing if another process has the
+  /// folder now. Any thread, after begin(). Throws Error.
+  void write_report() const;
+  /// The same while the run trains, after `step`. `next`: seconds that may pass until the next
+  /// page.
+  void write_live_report(std::int64_t step, double next) const;
 
  private:
   const std::filesystem::path folder_;
   const RunFacts& facts_;
   const RunPlan& plan_;
-  double start_ = 0;                         ///< time of begin()
-  double seconds_before_ = 0;                ///< of earlier starts
-  std::string change_, changes_;             ///< JSON: of this start, and of all; empty: none
-  std::string began_;                        ///< local time of the run's first start
-  double page_time_ = 0, page_seconds_ = 0;  ///< end of the last write_report(), and its duration
+  double start_ = 0;              ///< time of begin()
+  double seconds_before_ = 0;     ///< of earlier starts
+  std::string change_, changes_;  ///< JSON: of this start, and of all; empty: none
+  std::string began_;             ///< local time of the run's first start
+  std::string holder_;            ///< of the folder, at begin()
 };
 
 /// The facts in the summary.json of `folder`; nothing: the run was killed before it wrote one, or

@@ -182,6 +182,7 @@ class TrainingLoop {
     r.scaled = parts_.setup.options.loss_scaling().dynamic;
     r.straggler = stragglers_.find(done, times.exposed, clock_.trained(now));
     reporter_.step(r);
+    reporter_.hosts(done, stragglers_.hosts());
     name_skipped();
   }
 

@@ -1,6 +1,7 @@
 #include "apps/step/straggler.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "src/base/machine.h"
@@ -20,13 +21,32 @@ std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_n
 
 std::optional<Straggler> StragglerWatch::find(std::int64_t done, double exposed, double trained) {
   constexpr std::int64_t kSteps = 10;
-  if (comm_.size() == 1) return std::nullopt;
+  hosts_.clear();
+  if (comm_.size() == 1) {
+    hosts_ = host_watch_.hosts({host_watch_.own()});
+    return std::nullopt;
+  }
   const std::int64_t steps = done - last_.step;
   if (last_.trained > 0 && steps < kSteps) return std::nullopt;
   const Times before = std::exchange(last_, {done, exposed, trained});
   if (before.trained == 0) return std::nullopt;  // the first step of a start is like no other
-  const auto own = static_cast<std::uint64_t>((exposed - before.exposed) * 1e9);
-  auto late = find_straggler(comm_.all_gather(std::span(&own, 1)), trained - before.trained);
+  const RankUse use = host_watch_.own();
+  const std::array own{static_cast<std::uint64_t>((exposed - before.exposed) * 1e9),
+                       use.host,
+                       use.at_ns,
+                       use.cpu_ns,
+                       use.bytes,
+                       use.received,
+                       use.sent};
+  const std::vector<std::uint64_t> all = comm_.all_gather(own);
+  std::vector<std::uint64_t> exposed_ns;
+  std::vector<RankUse> uses;
+  for (std::size_t i = 0; i < all.size(); i += own.size()) {
+    exposed_ns.push_back(all[i]);
+    uses.push_back({all[i + 1], all[i + 2], all[i + 3], all[i + 4], all[i + 5], all[i + 6]});
+  }
+  hosts_ = host_watch_.hosts(uses);
+  auto late = find_straggler(exposed_ns, trained - before.trained);
   // Ranks have different clocks and seconds: rank 0 decides.
   std::int64_t rank = late ? late->rank : -1;
   comm_.broadcast(std::span(&rank, 1));

@@ -6,7 +6,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "apps/step/host_watch.h"
 #include "collectives/comm/comm.h"
 
 namespace lockstep {
@@ -23,14 +25,17 @@ struct Straggler {
 /// and seconds. None: no rank is later than all others by a tenth of `seconds`.
 std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_ns, double seconds);
 
-/// Finds the straggler at each report. One thread.
+/// Finds the straggler at each report, and what the hosts use. One thread.
 class StragglerWatch {
  public:
-  explicit StragglerWatch(Comm comm) : comm_(std::move(comm)) {}
+  explicit StragglerWatch(Comm comm)
+      : comm_(std::move(comm)), host_watch_(comm_) {}  ///< collective
 
   /// Collective, after step `done`. `exposed` and `trained`: seconds of exposed communication and
   /// of training since this start of the run. None also if there are fewer than 10 new steps.
   std::optional<Straggler> find(std::int64_t done, double exposed, double trained);
+  /// HostWatch::hosts() of the last find(), which has sent it along.
+  const std::vector<HostUse>& hosts() const { return hosts_; }
 
  private:
   struct Times {
@@ -39,6 +44,8 @@ class StragglerWatch {
   };
   Comm comm_;
   Times last_;
+  HostWatch host_watch_;
+  std::vector<HostUse> hosts_;
 };
 
 /// The stragglers that a person should see. One thread.

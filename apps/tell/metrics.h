@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/record/class_metrics.h"
+#include "apps/step/host_watch.h"
 #include "apps/step/straggler.h"
 #include "apps/step/training_step.h"
 #include "net/loss.h"
@@ -139,6 +140,19 @@ inline Metrics metrics_of(const EpochReport& r, const Score& score, int classes)
       row("val_loss", score.loss()),
       row("val_acc", score.top1_share())};
   if (shows_top5(classes)) metrics.push_back(row("val_top5", score.top5_share()));
+  return metrics;
+}
+
+/// The use of each host, of the first 24: readers of metrics.jsonl keep 100 columns.
+inline Metrics metrics_of(const std::vector<HostUse>& hosts, double epoch) {
+  constexpr std::size_t kMost = 24;
+  Metrics metrics{{"epoch", epoch, "", /*scalar=*/false}};
+  for (std::size_t i = 0; i < std::min(hosts.size(), kMost); ++i) {
+    metrics.push_back({fmt::format("cores_{}", i), hosts[i].cores});
+    metrics.push_back({fmt::format("bytes_{}", i), hosts[i].bytes});
+    metrics.push_back({fmt::format("received_per_s_{}", i), hosts[i].received});
+    metrics.push_back({fmt::format("sent_per_s_{}", i), hosts[i].sent});
+  }
   return metrics;
 }
 

@@ -154,6 +154,8 @@ std::string Reporter::run_line() const {
 void Reporter::step(const StepReport& report) {
   if (!console_) return;
   constexpr int kColumns = 100;
+  bool ignored = false;  // the next page replaces it
+  if (live_) attempt([&] { live_->rethrow(); }, ignored);
   const Metrics metrics = metrics_of(report);
   if (report.steps > 0) images_per_s_ = report.images_per_s();
   std::vector<std::string> parts = texts_of(metrics);
@@ -168,6 +170,10 @@ void Reporter::step(const StepReport& report) {
                      counted(late->steps, "step")));
   }
   log("train", report.step, metrics);
+}
+
+void Reporter::hosts(std::int64_t step, const std::vector<HostUse>& hosts) {
+  if (console_ && !hosts.empty()) log("host", step, metrics_of(hosts, run_.plan.epoch_at(step)));
 }
 
 void Reporter::progress(std::int64_t step, double loss) {
@@ -326,6 +332,13 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
   if (!place_.folder().empty()) result(text("written", {"run in " + place_.folder()}));
 }
 
+std::string Reporter::reason(std::string_view status, std::int64_t step,
+                             const RunProgress& progress) const {
+  if (status == "stopped") return "a signal asked for it";
+  return status == "complete" && step < run_.plan.steps ? progress.reason(run_.options.reports)
+                                                        : "";
+}
+
 void Reporter::complete(std::int64_t step, const RunProgress& progress,
                         const std::string& weights) {
   if (!console_) return;
@@ -333,9 +346,12 @@ void Reporter::complete(std::int64_t step, const RunProgress& progress,
   bool ignored = false;  // the next start tries again
   attempt(
       [&] {
-        run_files_.complete(
-            {.status = "complete", .step = step, .progress = progress, .weights = weights},
-            run_.options);
+        run_files_.complete({.status = "complete",
+                             .step = step,
+                             .progress = progress,
+                             .weights = weights,
+                             .reason = reason("complete", step, progress)},
+                            run_.options);
       },
       ignored);
 }
@@ -348,12 +364,17 @@ void Reporter::record(const char* status, std::int64_t step, double seconds,
   record_.step = step;
   record_.progress = progress;
   record_.weights = weights;
+  record_.reason = reason(status, step, progress);
   record_.train_seconds = seconds;
   record_.images_per_s = seconds > 0 ? images / seconds : 0;
   place_.require_still_held();
   bool ignored = false;  // the next one replaces it
   attempt([&] { run_files_.write(record_); }, ignored);
-  attempt([&] { run_files_.write_report(record_.status == std::string_view("running")); }, ignored);
+  const bool running = std::string_view(status) == "running";
+  if (!running) live_.reset();
+  if (!live_) attempt([&] { run_files_.write_report(); }, ignored);
+  if (running && !live_ && !place_.folder().empty())
+    live_.emplace([this](double next) { run_files_.write_live_report(done_, next); });
   if (std::string_view(status) != "complete") return;
   files([&] {
     events_->end_session();

@@ -1,6 +1,7 @@
 // Reporter: rank 0's reports of a run: lines and a bar on stdout, metrics.jsonl, TensorBoard.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "apps/record/run_place.h"
 #include "apps/step/run_plan.h"
 #include "apps/step/share_tuner.h"
+#include "apps/tell/live_page.h"
 #include "apps/tell/metrics.h"
 #include "net/parameters.h"
 #include "src/report/report.h"
@@ -50,10 +52,11 @@ class Reporter {
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
   /// its step; logs of another run are moved aside with a line.
   void begin(const char* redone, const RunProgress& progress);
-  void step(const StepReport& report);            ///< line, JSON, scalars
-  void progress(std::int64_t step, double loss);  ///< the bar
-  void clear();                                   ///< removes the bar
-  void evaluating(double share);                  ///< the bar during an evaluation
+  void step(const StepReport& report);                               ///< line, JSON, scalars
+  void hosts(std::int64_t step, const std::vector<HostUse>& hosts);  ///< JSON, scalars
+  void progress(std::int64_t step, double loss);                     ///< the bar
+  void clear();                                                      ///< removes the bar
+  void evaluating(double share);  ///< the bar during an evaluation
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
   void flush();  ///< writes the lines of metrics.jsonl that wait
@@ -75,14 +78,17 @@ class Reporter {
                const std::string& weights);
   /// The run was complete before this start: RunFiles::complete().
   void complete(std::int64_t step, const RunProgress& progress, const std::string& weights);
-  /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training.
-  /// "complete" also ends TensorBoard's session.
+  /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training. While
+  /// the status is "running", a thread writes report.html. "complete" also ends TensorBoard's
+  /// session.
   void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress,
               const std::string& weights);
 
  private:
   std::string step_text(std::int64_t step) const;
   std::string run_line() const;
+  /// Why the run ended with `status` after `step`, before its last step; empty: it did not.
+  std::string reason(std::string_view status, std::int64_t step, const RunProgress& progress) const;
   void line(const std::vector<std::string>& parts);
   void bar(const std::string& note);
   /// A report that cannot be written is a warning, once, and does not end the run.
@@ -100,13 +106,14 @@ class Reporter {
   std::optional<JsonLines> json_;
   std::optional<EventFile> events_;
   double begin_ = 0;
-  std::int64_t done_ = 0;
-  double images_per_s_ = 0;  ///< of the last report
+  std::atomic<std::int64_t> done_ = 0;  ///< steps; the thread of live_ reads it
+  double images_per_s_ = 0;             ///< of the last report
   StragglerLines stragglers_;
   RunFiles run_files_;
   RunRecord record_;  ///< its last evaluation is of this start
   std::string lost_;  ///< why a report could not be written, the first time
   bool lost_lines_ = false;
+  std::optional<LivePage> live_;  ///< while the run trains; last: it uses the others
 };
 
 }  // namespace lockstep

@@ -10,8 +10,8 @@ import sys
 
 from lockstep import networks
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; then line styles.
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+# The colours of a run's page (src/report/page/page.css), which colour-blind readers can tell apart; then line styles.
+COLOURS = ["#0072b2", "#d55e00", "#009e73", "#b0578d", "#a87900", "#3a8fc7", "#5b5b5b", "#7a4fd0"]
 STYLES = ["-", "--", ":", "-."]
 
 
@@ -143,7 +143,7 @@ def draw_rates(test, title, pyplot):
 
 
 def draw(rows, title, with_speed, pyplot):
-    ink, blue, green, orange = "#333333", "#1f5fa8", "#2a8f5a", "#c26a1b"
+    ink, (blue, orange, _, purple) = "#333333", COLOURS[:4]
     figure, loss, accuracy, speed = three_axes(pyplot, title)
     steps, values = column(rows["train"], "loss")
     if values:
@@ -161,14 +161,14 @@ def draw(rows, title, with_speed, pyplot):
     if values or held_out[0]:
         loss.legend(frameon=False)
 
-    for name, label, color in (("top5", "top-5", "#8fc7a9"), ("top1", "top-1", green)):
+    for name, label, color in (("top5", "top-5", purple), ("top1", "top-1", orange)):
         steps, values = column(rows["evaluation"], name)
-        if not values:
+        if not values or (name == "top5" and min(values) == 1):  # of five classes or fewer
             continue
         values = [100 * value for value in values]
         accuracy.plot(steps, values, color=color, marker="o", markersize=3.5, linewidth=1.6)
         accuracy.annotate(f"{label} {values[-1]:.1f} %", (steps[-1], values[-1]), xytext=(0, -15), textcoords="offset points",
-                          ha="right", color=color if name == "top1" else ink)
+                          ha="right", color=color)
 
     steps, values = column(rows["train"], "images_per_s")
     if values:

@@ -124,6 +124,7 @@ ordered_json to_json(const StoredRun& run, const std::string& label) {
   return {{"name", run.name},
           {"label", label},
           {"folder", run.folder.string()},
+          {"last_sign", number(run.last_sign)},
           {"results", to_json(results_of(run))},
           {"summary", run.summary},
           {"start", run.start},
@@ -176,9 +177,15 @@ ordered_json to_json(const RunResults& r) {
           {"images_per_s", number(r.images_per_s)}};
 }
 
-std::string report_page(const StoredRun& run) {
-  ordered_json data = page_data("report");
-  data["runs"].push_back(to_json(run, run.name));
+std::string report_page(const StoredRun& run, const std::optional<LiveRun>& live) {
+  ordered_json data = page_data("report"), shown = to_json(run, run.name);
+  if (live) {
+    data["next"] = number(live->next);
+    shown["last_sign"] = data["written"];
+    shown["results"]["step"] = number(std::fmax(live->step, results_of(run).step));
+    shown["results"]["seconds"] = number(live->seconds);
+  }
+  data["runs"].push_back(std::move(shown));
   return page_of(run.name, data);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,14 @@ namespace lockstep {
 
 inline constexpr const char* kReportFile = "report.html";
 
-/// The page of one run.
-std::string report_page(const StoredRun& run);
+/// Facts about a run that trains, which its files do not have yet.
+struct LiveRun {
+  double step = 0, seconds = 0;  ///< done so far
+  double next = 0;               ///< seconds that may pass until its next page
+};
+
+/// The page of one run. `live`: if it is written by the run itself, while it trains.
+std::string report_page(const StoredRun& run, const std::optional<LiveRun>& live = {});
 /// The page that compares runs, which have these names.
 std::string comparison_page(const std::vector<StoredRun>& runs,
                             const std::vector<std::string>& labels);

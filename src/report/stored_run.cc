@@ -64,7 +64,7 @@ void read_metrics(const fs::path& file, StoredRun& run) {
     if (!object.is_object() || kind == object.end() || !kind->is_string()) continue;
     if (const auto time = object.find("time"); time != object.end() && time->is_number()) {
       if (*kind == "run" && time->get<double>() > last) paused += time->get<double>() - last;
-      last = time->get<double>();
+      last = run.last_sign = time->get<double>();
       *time = last - paused;
     }
     if (*kind != "run") {

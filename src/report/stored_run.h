@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,6 +37,8 @@ struct StoredRun {
   nlohmann::ordered_json start = {};       ///< the last line of kind "run", without its options
   nlohmann::ordered_json evaluation = {};  ///< evaluation.json
   std::map<std::string, MetricRows> rows = {};  ///< metrics.jsonl by kind
+  /// Time of its last line in metrics.jsonl, as wall_time(); NaN: there is none.
+  double last_sign = std::numeric_limits<double>::quiet_NaN();
 
   /// The value of an option without quotes; empty: it has none.
   std::string option(const std::string& name) const;

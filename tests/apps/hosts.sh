@@ -55,6 +55,28 @@ done
 expect_line "16 bits between hosts" '^reducer direct 2.ranks 16.bits bf16'
 expect_same_state "the same in every run" "$(step_file "$folder/first" 4)" "$(step_file "$folder/second" 4)"
 
+# The log has what each host uses. What a host sends, the other receives.
+across 2 1
+began=$SECONDS
+set -m
+"${across[@]}" "$build/train_cifar" "${small[@]}" --shards 2 --steps 1000000 --log-every 10 --run "$folder/use" \
+  >"$folder/out" 2>"$folder/raw" </dev/null &
+launcher=$!
+set +m
+await 60 grep -q '"kind":"host"' "$folder/use/metrics.jsonl"
+kill -TERM -- "-$launcher"
+collect
+expect "the use of two hosts" python3 - "$folder/use/metrics.jsonl" <<'END'
+import json
+import sys
+
+row = next(row for row in map(json.loads, open(sys.argv[1])) if row["kind"] == "host")
+for host in 0, 1:
+    assert row[f"cores_{host}"] > 0 and row[f"bytes_{host}"] > 1e6, row
+    assert 0.5 < row[f"sent_per_s_{host}"] / row[f"received_per_s_{1 - host}"] < 2, row
+assert "cores_2" not in row, row
+END
+
 # Each host keeps a state in memory. A host that has lost it gets that of the other.
 export LOCKSTEP_MEMORY=lockstep-test-$$
 memory=/dev/shm/$LOCKSTEP_MEMORY-test-host

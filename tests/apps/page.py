@@ -1,5 +1,5 @@
-"""Opens report.html and compare.html in a browser: page.py REPORT METRICS COMPARISON HOSTILE OLD NAN. Exits with 1 at a fault, and
-with 77 if there is no browser. The numbers on the page must be those of METRICS."""
+"""Opens report.html and compare.html in a browser: page.py REPORT METRICS COMPARISON HOSTILE OLD NAN LIVE KILLED EARLY. Exits with 1
+at a fault, and with 77 if there is no browser. The numbers on the page must be those of METRICS."""
 import json
 import math
 import sys
@@ -7,7 +7,7 @@ import time
 
 import browser
 
-report, metrics, comparison, hostile, old, nan = sys.argv[1:]
+report, metrics, comparison, hostile, old, nan, live, killed, early = sys.argv[1:]
 if not browser.program():
     sys.exit(77)
 rows = [json.loads(line) for line in open(metrics)]
@@ -44,6 +44,12 @@ with browser.Browser() as page:
     assert page.run("document.querySelectorAll('circle[clip-path]').length") == 0
     assert page.run("document.querySelectorAll('#chart-loss .change').length") == 1
     assert "lost host a (rank 2)" in page.run("document.getElementById('machine').textContent")
+    assert page.run("[...document.querySelectorAll('#chart-accuracy .legend span')].map((s) => s.firstElementChild.nextSibling.textContent)") == \
+        ["training", "test", "test, top-5"]
+    assert page.run("document.querySelector('#chart-loss .title').textContent") == "step"
+    widths = page.run("[...document.querySelectorAll('[data-cell^=\"0,\"]')].map((c) => Math.round(c.getBoundingClientRect().width))")
+    assert len(widths) == 10 and max(widths) - min(widths) <= 1, widths
+    assert page.run("document.getElementById('live').hidden")
     # The confusion matrix counts every sample, and its diagonal the right ones.
     cells = page.run("[...document.querySelectorAll('[data-cell]')].map((c) => [c.dataset.cell, Number(c.textContent)])")
     assert len(cells) == 100 and sum(n for _, n in cells) == evaluations[-1]["samples"], cells
@@ -110,4 +116,21 @@ with browser.Browser() as page:
     assert page.run(marks) == ["NaN"], page.run(marks)
     assert page.run("document.querySelectorAll('.nan').length") == 1, "only where the loss is NaN"
     assert "loss NaN" in page.run("document.querySelector('#tiles').textContent")
+    assert not page.errors, page.errors
+
+    head = "[document.getElementById('status').textContent, document.getElementById('live').textContent]"
+    page.open(live)
+    status, text = page.run(head)
+    assert status == "running" and "of 100,000" in text and "0 s ago" in text, (status, text)
+    page.open(killed)
+    status, text = page.run(head)
+    assert status == "no news" and "since 2023-11-14" in text and "left" not in text, (status, text)
+    page.open(early)
+    assert page.run("document.getElementById('status').textContent") == "ended early"
+    assert "accuracy 0.01 % is reached" in page.run("document.querySelector('.notice').textContent")
+    assert page.run("document.querySelector('.bar i').style.width") == "100%"
+    loaded = page.loaded
+    time.sleep(7)
+    page.run("0")
+    assert page.loaded == loaded, "a run that has ended loads no page again"
     assert not page.errors, page.errors

@@ -94,6 +94,33 @@ mkdir runs/three/summary.json
 kept 1 --run three --steps 10 --eval-every 0 --lr 0.05
 expect "a summary.json that is a folder" grep -q 'warning: runs/three/summary\.json' err
 
+# --- a run that trains, one that was killed, and one that ends early ------------------------------------------------------
+page() {  # FILE EXPRESSION: of the page's data d and its run r
+  python3 -c 'import json, re, sys; d = json.loads(re.search(r"id=\"data\">(.*?)</script>", open(sys.argv[1]).read()).group(1)); r = d["runs"][0]; print(eval(sys.argv[2]))' "$@"
+}
+shows_step() { (($(page runs/live/report.html 'r["results"]["step"]') > $1)); }
+launch 1 train_cifar "${options[@]}" --run live --steps 100000 --eval-every 0 --log-every 1000000
+await 30 shows_step 1
+await 30 shows_step "$(page runs/live/report.html 'r["results"]["step"]')"
+expect "the page says that it trains" \
+  test "$(page runs/live/report.html '[r["results"]["status"], d["next"] >= 10, r["results"]["seconds"] > 0]')" = "['running', True, True]"
+cp runs/live/report.html live.html
+cp mine.html runs/live/other && mv runs/live/other runs/live/report.html
+sleep 15  # until after the next page
+kill -TERM "$(pid_of_rank 0)"
+collect
+expect "another file takes its place: one warning" test "$code-$(grep -c 'report\.html' err)-$(cat runs/live/report.html)" = 75-1-mine
+sed 's/"last_sign":[0-9.]*/"last_sign":4102444800/' live.html >new.html  # seconds since 1970, in the year 2100
+sed 's/"last_sign":[0-9.]*/"last_sign":1700000000/' live.html >killed.html
+rm runs/live/report.html
+run "$build/report_runs" live
+expect "a stopped run has its reason" test "$(page runs/live/report.html '[r["results"]["status"], r["summary"]["reason"]]')" = "['stopped', 'a signal asked for it']"
+kept 1 --run early --steps 50 --eval-every 2 --target 0.01
+expect "so has one that ends early" test "$(page runs/early/report.html '[r["results"]["step"], r["summary"]["reason"]]')" = "[2, 'accuracy 0.01 % is reached']"
+kept 1 --run early --steps 50 --eval-every 2 --target 0.01
+expect_line "it is complete" '^complete already --target'
+expect "and keeps its reason" grep -q '"reason": "accuracy' runs/early/summary.json
+
 # --- an evaluation whose loss is NaN, with the best accuracy -------------------------------------------------------------
 cp -r runs/one runs/nan
 python3 - <<'PYTHON'
@@ -145,7 +172,8 @@ expect "a page of hostile texts" test "$code" = 0
 sed -i 's/"status": "complete"/"status": "running"/; s/^  "step": 9/  "step": 0/' runs/two/summary.json  # killed
 run "$build/compare_runs" one two
 expect_line "the logged steps of a killed run" '^steps 12/12 9/9$'
-run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html runs/nan/report.html
+run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html runs/nan/report.html \
+  new.html killed.html runs/early/report.html
 [[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --tests)"
 expect "the pages in a browser" test "$code" = 0
 finish

@@ -104,6 +104,7 @@ patient=("${data[@]}" --lr 1e-9 --eval-every 1 --validation 0.2 --steps 100 --pa
 train 2 "${patient[@]}"
 expect_line "the run ends" '^patience accuracy 3.evaluations'
 expect_line "after three more evaluations" '^trained 4.steps'
+expect "its summary has the reason" grep -q '"reason": "no better accuracy in 3 evaluations"' "$folder/patient/summary.json"
 train 1 "${patient[@]}"
 expect_line "then it is complete" '^complete step-0000000004.h5 --patience'
 ranks 2 train_cifar "${small[@]}" "${data[@]}" --patience 3 --eval-every 1

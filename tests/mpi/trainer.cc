@@ -139,7 +139,7 @@ class Runs : public testing::Test {
     std::vector<std::string> result;
     for (std::string line; std::getline(in, line);) {
       auto row = nlohmann::json::parse(line);
-      if (row["kind"] == "run" || row["kind"] == "checkpoint") continue;
+      if (row["kind"] == "run" || row["kind"] == "checkpoint" || row["kind"] == "host") continue;
       for (const char* field :
            {"time", "images_per_s", "seconds_per_batch", "exposed_communication", "loader_wait",
             "straggler", "straggler_seconds", "forward", "backward", "optimizer"})

@@ -194,9 +194,12 @@ TEST(RunProgress, ALossOfNanIsNeverTheBest) {
   EXPECT_EQ(progress.best.step, 2);
   EXPECT_FALSE(progress.over(options));
   EXPECT_EQ(RunProgress::from(progress.texts(options), 3).best, progress.best);
+  EXPECT_EQ(progress.reason(options), "");
   progress.evaluated({{4, 0.9}, "accuracy", 0.9, kNan}, 1);
   EXPECT_TRUE(progress.gave_up(options));
+  EXPECT_EQ(progress.reason(options), "no better accuracy in 2 evaluations");
   progress.evaluated({{5, 0.7}, "accuracy", 0.7, 1e30}, 1);
+  EXPECT_EQ(progress.reason(options), "accuracy 60 % is reached");
   EXPECT_TRUE(progress.reached(options));
   EXPECT_EQ(progress.best.step, 5);
 }

@@ -119,3 +119,18 @@ function tile(label, value, note, extra) {
       'div', {class: 'card tile', 'data-tile': label}, make('span', {}, label),
       make('b', {}, value), note ? make('span', {}, note) : null, extra || null);
 }
+
+/** A short piece of the line of a series. */
+function line(series) {
+  const svg = make(
+      'svg',
+      {width: 18, height: 8, 'aria-hidden': 'true', style: 'width:18px;height:8px;flex:none'});
+  svg.append(make('path', {
+    d: 'M0 4H18',
+    stroke: `var(--c${series.color})`,
+    'stroke-width': 2.5,
+    'stroke-dasharray': series.dash,
+    fill: 'none'
+  }));
+  return svg;
+}

@@ -122,8 +122,8 @@ class Chart {
   }
 
   draw() {
-    const width = Math.max(this.svg.clientWidth || 420, 160), height = 220;
-    this.box = {left: 52, right: width - 10, top: 10, bottom: height - 24};
+    const width = Math.max(this.svg.clientWidth || 420, 160), height = 236;
+    this.box = {left: 52, right: width - 10, top: 10, bottom: height - 40};
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     this.lines =
         this.shownSeries()
@@ -194,7 +194,12 @@ class Chart {
       group.append(make(
           'text', {x, y: bottom + 16, 'text-anchor': x > right - 16 ? 'end' : 'middle'}, text));
     }
-    group.append(make('line', {class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom}));
+    group.append(
+        make('line', {class: 'axis', x1: left, x2: right, y1: bottom, y2: bottom}),
+        make(
+            'text',
+            {class: 'title', x: (left + right) / 2, y: bottom + 31, 'text-anchor': 'middle'},
+            view.axis));
     const clip = make('rect', {x: left, y: top - 4, width: right - left, height: bottom - top + 6});
     const path = document.createElementNS(SVG, 'clipPath');
     path.id = `clip-${this.spec.id}`;
@@ -374,21 +379,6 @@ class Chart {
     event.preventDefault();
     setCursor(xs[Math.min(xs.length - 1, Math.max(0, to))], this);
   }
-}
-
-/** A short piece of the line of a series. */
-function line(series) {
-  const svg = make(
-      'svg',
-      {width: 18, height: 8, 'aria-hidden': 'true', style: 'width:18px;height:8px;flex:none'});
-  svg.append(make('path', {
-    d: 'M0 4H18',
-    stroke: `var(--c${series.color})`,
-    'stroke-width': 2.5,
-    'stroke-dasharray': series.dash,
-    fill: 'none'
-  }));
-  return svg;
 }
 
 /** The column of the x axis. Time counts from the first row of the run. */

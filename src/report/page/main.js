@@ -115,6 +115,34 @@ function controls() {
   mark();
 }
 
+/** Whether the run trained when this page was written. No run writes compare.html. */
+const isRunning = () => !comparison && data.runs[0].results.status === 'running';
+/** Seconds since the last sign of life of the run. */
+const age = () => Date.now() / 1000 - data.runs[0].last_sign;
+/** Whether several pages are missing. */
+const isSilent = () => age() > 60 + 3 * (data.next || 10);
+
+/** Says how far the run is, and how old that is. */
+function news() {
+  const run = data.runs[0], r = run.results;
+  if (!isRunning() || !known(run.last_sign)) return;
+  const steps = `Step ${short(r.step)} of ${short(r.steps)}`, left = secondsLeft(run),
+        when = new Date(1000 * run.last_sign).toLocaleString('sv');
+  const tell = () => {
+    byId('live').textContent = isSilent() ?
+        `${steps}. No news for ${duration(age())}, since ${
+            when}. The run was killed or suspended, or it cannot write this page.` :
+        `${steps}${known(left) ? `, about ${duration(left)} left` : ''}. Written ${
+            Math.max(0, Math.round(age()))} s ago, at ${when}.`;
+    if (!isSilent()) return;
+    byId('status').textContent = 'no news';
+    byId('status').className = 'pill silent';
+  };
+  byId('live').hidden = false;
+  tell();
+  setInterval(tell, 1000);
+}
+
 /**
  * Loads the page again while its run trains: the sooner, the newer the page is. Keeps the place on
  * the page.
@@ -135,9 +163,8 @@ function refresh() {
     }
   } catch { /* the same */
   }
-  // No run writes compare.html.
-  if (comparison || data.runs[0].results.status !== 'running') return;
-  const age = () => Date.now() / 1000 - data.written, button = byId('refresh');
+  if (!isRunning()) return;
+  const button = byId('refresh');
   let paused = settings.read('paused', 'false') === 'true';
   const show = () => {
     button.textContent = paused ? 'Refresh: off' : 'Refresh: on';
@@ -158,11 +185,6 @@ function refresh() {
     store(key, String(scrollY));
     location.reload();
   }, 1000);
-  if (age() > 900)
-    byId('main').prepend(make(
-        'p', {class: 'card notice'},
-        `The run has not written this page for ${
-            duration(age())}. It may evaluate rarely, or it was killed.`));
 }
 
 function main() {
@@ -187,6 +209,7 @@ function main() {
   byId('footer').textContent = `Written by Lockstep ${data.version} at ${
       new Date(1000 * data.written).toLocaleString('sv')}. This page needs no network.`;
   controls();
+  news();
   refreshCharts();
   refresh();
 }

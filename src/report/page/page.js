@@ -15,7 +15,7 @@ function heading() {
   }
   byId('name').textContent = run.name;
   const status = run.results.status;
-  byId('status').textContent = status;
+  byId('status').textContent = status === 'complete' && reasonOf(run) ? 'ended early' : status;
   byId('status').hidden = status === '';
   byId('status').className = `pill ${status}`;
   const facts = [
@@ -30,15 +30,32 @@ function option(run, name) {
   return found ? String(found[1]).replace(/^"(.*)"$/s, '$1') : '';
 }
 
-function overview() {
-  const run = data.runs[0], r = run.results, times = at(run, 'summary', 'times') || {};
-  const set = option(run, 'validation') > 0 ? 'validation set' : 'test set',
-        step = (n) => known(n) ? `step ${short(n)}` : '';
-  const share = known(r.step) && r.steps > 0 ? r.step / r.steps : 0;
-  const left = r.images_per_s > 0 ?
+/** Why the run failed, or ended before its last step; undefined: it did neither. */
+const reasonOf = (run) => at(run, 'summary', 'reason');
+
+/** The set that the run was evaluated on while it trained: "validation" or "test". */
+function setOf(run) {
+  const validates = option(run, 'validation') > 0 || at(run, 'rows', 'test') ||
+      at(run, 'evaluation', 'set') === 'validation set';
+  return validates ? 'validation' : 'test';
+}
+
+/** Seconds of training that are left, by the mean speed; NaN: not known. */
+function secondsLeft(run) {
+  const r = run.results;
+  return r.images_per_s > 0 ?
       (r.steps - r.step) * at(run, 'summary', 'global_batch') / r.images_per_s :
       NaN;
-  const running = r.status === 'running';
+}
+
+function overview() {
+  const run = data.runs[0], r = run.results, times = at(run, 'summary', 'times') || {};
+  const set = `${setOf(run)} set`, step = (n) => known(n) ? `step ${short(n)}` : '';
+  const share = r.status === 'complete' ? 1 : known(r.step) && r.steps > 0 ? r.step / r.steps : 0;
+  const left = secondsLeft(run), why = reasonOf(run);
+  const running = isRunning() && !isSilent(),
+        epoch =
+            (columns(run, 'train').epoch || []).filter(known).at(-1) ?? at(run, 'summary', 'epoch');
   const exposed = at(run, 'parts', 'exposed_communication');
   const tested = at(run, 'summary', 'test', 'step') ?? r.step;
   const weights = known(tested) ? `weights of ${step(tested)}` : '';
@@ -61,7 +78,9 @@ function overview() {
     tile('Training loss', short(r.train_loss), step(r.step)),
     tile(
         'Steps', known(r.step) ? `${short(r.step)} / ${short(r.steps)}` : '–',
-        known(at(run, 'summary', 'epoch')) ? `epoch ${short(run.summary.epoch)}` : '',
+        why && r.status === 'complete' ? 'ended early' :
+            known(epoch)               ? `epoch ${short(epoch)}` :
+                                         '',
         make(
             'div', {
               class: 'bar',
@@ -80,28 +99,37 @@ function overview() {
         tile('Exposed communication', shortPercent(exposed), 'of the step, on average') :
         null,
   ];
-  if (at(run, 'summary', 'reason'))
+  if (why) {
+    const what = {complete: 'ended early', stopped: 'was stopped'}[r.status] || 'failed';
     byId('main').append(
-        make('p', {class: 'card notice', role: 'alert'}, `The run failed: ${run.summary.reason}`));
+        make('p', {class: 'card notice', role: 'alert'}, `The run ${what}: ${why}`));
+  }
   byId('main').append(make('div', {class: 'tiles', id: 'tiles'}, tiles.filter(Boolean)));
 }
 
 // --- curves
 
-/** One series of each run, or several of one run. parts: [label, kind, column, {style}]. */
+/**
+ * One series of each run, or several of one run. parts: [label, kind, column, {style}]. A label of
+ * null is the name of the set.
+ */
 function seriesOf(parts) {
   const result = [];
   data.runs.forEach((run, number) => {
-    parts.forEach(([label, kind, name, style = {}], i) => {
+    parts.forEach(([text, kind, name, style = {}], i) => {
+      const label = text ?? setOf(run);
       if (comparison && style.single) return;
       const values = columns(run, kind)[name] || [];
       if (!values.some(known) && !(style.marks && values.length > 0)) return;  // marks show NaN too
-      const look = comparison ? {
-        color: number % 8,
-        dash: DASHES[(Math.floor(number / 8) + i) % 4],
-        label: parts.length > 1 && !parts[1][3]?.single ? `${run.label}, ${label}` : run.label
-      } :
-                                                          {color: i, dash: style.dash, label};
+      const alone = parts.length === 1 || parts[1][3]?.single, count = comparison ? number : i;
+      const dash = DASHES[(Math.floor(count / 8) + (comparison ? i : 0)) % 4];
+      const look = {
+        color: count % 8,
+        dash: comparison ? dash : style.dash ?? dash,
+        label: !comparison ? label :
+            alone          ? run.label :
+                             `${run.label}, ${label}`
+      };
       result.push({
         ...style,
         ...look,
@@ -117,14 +145,18 @@ function seriesOf(parts) {
 
 function curves() {
   const ms = {factor: 1000, smooth: true}, one = {single: true};
+  const classes = (at(data.runs[0], 'summary', 'class_names') || []).length;
+  const top5 = classes > 0 && classes <= 5 ?  // it is always 100 %
+      [] :
+      [[`${setOf(data.runs[0])}, top-5`, 'evaluation', 'top5', {dash: '2 3'}]];
   const specs = [
     {
       id: 'loss',
       title: 'Loss',
       series: seriesOf([
         ['training', 'train', 'loss', {smooth: true}],
-        ['evaluation', 'evaluation', 'loss', {marks: true, dash: '7 3'}],
-        ['test set', 'test', 'loss', {marks: 'big', single: true}]
+        [null, 'evaluation', 'loss', {marks: true, dash: '7 3'}],
+        ['test', 'test', 'loss', {marks: 'big', single: true}]
       ])
     },
     {
@@ -132,13 +164,11 @@ function curves() {
       title: 'Accuracy',
       format: shortPercent,
       most: 1,
-      series: comparison ? seriesOf([['evaluation', 'evaluation', 'top1', {marks: true}]]) :
-                           seriesOf([
-                             ['batch', 'train', 'batch_top1', {smooth: true}],
-                             ['top-1', 'evaluation', 'top1', {marks: true, dash: '7 3'}],
-                             ['test set', 'test', 'top1', {marks: 'big'}],
-                             ['top-5', 'evaluation', 'top5', {dash: '2 3'}]
-                           ])
+      series: comparison ? seriesOf([[null, 'evaluation', 'top1', {marks: true}]]) : seriesOf([
+        ['training', 'train', 'batch_top1', {smooth: true}],
+        [null, 'evaluation', 'top1', {marks: true, dash: '7 3'}],
+        ['test', 'test', 'top1', {marks: 'big'}], ...top5
+      ])
     },
     {
       id: 'learning_rate',
@@ -189,6 +219,7 @@ function curves() {
       optional: true,
       series: seriesOf([['penalty', 'train', 'penalty', one]])
     },
+    ...(comparison ? [] : hostCharts(data.runs[0])),
   ];
   const empty = (spec) => spec.series.every(
       (series) => !series.columns[series.name].some((value) => known(value) && value !== 0));
@@ -263,7 +294,9 @@ function matrix(names, confusion) {
           'thead', {},
           make(
               'tr', {}, make('td', {}),
-              names.map((name) => make('th', {scope: 'col', title: name}, small ? '' : name)))),
+              names.map(
+                  (name) => make(
+                      'th', {scope: 'col', title: name}, small ? '' : make('span', {}, name))))),
       make(
           'tbody', {},
           names.map(
