@@ -55,7 +55,9 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.text("--data", folder, "DIR",
             fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : ""))
       .common()
-      .example(by_default.resizes ? "photos" : fmt::format("data/{}", by_default.name))
+      .example(by_default.resizes ? "photos"
+               : by_default.texts ? "reviews.csv"
+                                  : fmt::format("data/{}", by_default.name))
       .also_called({"data-dir", "data-path"});
   rows.entry("--dataset", dataset,
              fmt::format("Data set (see --list) [{}{}]", by_default.name,
@@ -76,6 +78,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("64" + photos)
       .also_called({"img-size"})
       .is_common = by_default.resizes;
+  if (by_default.texts) declare_texts(rows);
   rows.number("--validation", validation, Bounds::at_least(0, 1),
               "Share of the training set for validation; 0: none\n"
               "Evaluations then use this part, and the run keeps its best checkpoint. The test set "
@@ -99,6 +102,23 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("4")
       .also_called({"num-workers"});
   declare_augmentations(rows);
+}
+
+void DataOptions::declare_texts(OptionRows& rows) {
+  rows.number("--words", texts.words, Bounds::at_least(1, kMostWords),
+              "Number of the most frequent words that the network knows\n"
+              "The training texts decide. All other words have one number, that of unknown words.")
+      .shapes_weights()
+      .common()
+      .example("5000")
+      .also_called({"vocab-size", "max-features"});
+  rows.number("--length", texts.length, Bounds::at_least(1, 1 << 16),
+              "Number of words of a text that the network reads\n"
+              "These are the last ones. Padding stands in front of shorter texts.")
+      .shapes_weights()
+      .common()
+      .example("100")
+      .also_called({"max-length", "maxlen"});
 }
 
 void DataOptions::declare_augmentations(OptionRows& rows) {

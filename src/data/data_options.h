@@ -27,11 +27,13 @@ struct DataOptions {
   PixelAugmentations pixels;
   Mixing mixing;
   ImageOptions images;
+  TextOptions texts;
   double validation = 0;  ///< share of the training samples; 0: no validation set of these
   int workers = 0;        ///< threads of a rank that decode image files; 0: a share of its threads
 
   DataSource source(std::uint64_t seed) const {
-    return {.folder = folder, .seed = seed, .images = images, .validation = validation};
+    return {
+        .folder = folder, .seed = seed, .images = images, .validation = validation, .texts = texts};
   }
 
   /// `by_default`: the data set that the program trains on.
@@ -47,6 +49,7 @@ struct DataOptions {
   void check(OptionRows& rows, bool opened) const;
 
  private:
+  void declare_texts(OptionRows& rows);
   void declare_augmentations(OptionRows& rows);
 };
 

@@ -73,7 +73,7 @@ TEST(NetworkFile, TheModelsKeepTheirParameters) {
     ASSERT_TRUE(recorded.contains(entry.name)) << entry.name << " is new: add its row";
     EXPECT_EQ(crc32c(text_of(layout_of(entry, entry.sample))), recorded.at(entry.name))
         << entry.name;
-    if (!entry.any_image) continue;
+    if (!entry.any_image || entry.words) continue;
     const std::string grey = text_of(layout_of(entry, {1, 64, 64, 1}));
     EXPECT_NE(grey, text_of(layout_of(entry, entry.sample))) << entry.name;
   }
