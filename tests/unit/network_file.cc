@@ -65,6 +65,7 @@ TEST(NetworkFile, TheModelsKeepTheirParameters) {
       {"resnet_small", 0xa7b4ebb6},
       {"reuters", 0x6179a909},
       {"reuters_as_published", 0x6179a909},
+      {"text_cnn", 0xdb9b9d55},
       {"tower", 0xd1cdaf12},
       {"tutorial", 0xa11b3c53},
       {"vit_b_16", 0x55802ba0},

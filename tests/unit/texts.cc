@@ -207,7 +207,7 @@ TEST_F(OwnTexts, AreRefusedWithFileAndLine) {
   EXPECT_TRUE(mentions(refusal("text,label\na,x\nb,y\n", 0), {"neither", "--validation 0.1"}));
   EXPECT_TRUE(
       mentions(refusal("text,label,part\na,x,train\nb,y,val\n", 0.5), {"--validation", "Omit"}));
-  text("only/train/a/1.txt", "x");
+  for (int i = 0; i < 9; ++i) text(fmt::format("only/train/a/{}.txt", i), "x");
   expect_error({"only", "one class, a"}, [&] { open(folder_ / "only", 0.5); });
   text("only/train/b/bad.txt", "x\n\xFF");
   expect_error({"only/train/b/bad.txt", "line 2"}, [&] { open(folder_ / "only"); });

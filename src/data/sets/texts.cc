@@ -1,6 +1,7 @@
 // Texts of the user as numbers of words.
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -126,8 +127,8 @@ OpenedData open(const DataSource& source) {
   }
   if (share > 0) divide(share, all);
   require(share <= 0 || (!train.empty() && !validation.empty()),
-          "--validation {:g} leaves {} training and {} validation texts. Pass another share.",
-          share, train.size(), validation.size());
+          "--validation {:g} leaves {} training and {} validation texts of {}. Pass another share.",
+          share, train.size(), validation.size(), folder);
   OpenedData data;
   data.class_names = classes_of(train);
   require(data.class_names.size() > 1,
@@ -163,8 +164,9 @@ SetPart choose_part(const DataSource& source, const DataOfCheckpoint& trained, L
   if (source.validation > 0) {
     LabelledTexts divided = all;
     divide(source.validation, divided);
-    const bool own = trained.identity.find(identity_of(kValidation, divided.parts[kValidation])) !=
-                     std::string::npos;
+    const bool own = std::ranges::all_of(std::array{kTrain, kValidation}, [&](SetPart part) {
+      return trained.identity.find(identity_of(part, divided.parts[part])) != std::string::npos;
+    });
     if (own) all = std::move(divided);
     all.notes.push_back(fmt::format(
         "{} of {} texts in {} are evaluated: {}", own ? validation.size() : count, count, folder,
