@@ -65,6 +65,9 @@ void complain(const std::string& text) { print_error(fmt::format("classify: {}\n
 /// The lines of standard input as they arrive.
 class InputLines {
  public:
+  /// `longest`: bytes of a line.
+  explicit InputLines(std::size_t longest) : longest_(longest) {}
+
   /// Reads what has arrived, with `wait` until next() has an answer. Whether it has one.
   bool ready(bool wait = false) {
     std::array<char, 4096> some;
@@ -74,7 +77,7 @@ class InputLines {
       const ssize_t count = ::read(STDIN_FILENO, some.data(), some.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail("cannot read standard input: {}. Pass names.", std::strerror(errno));
-      require(text_.size() < kLongest,
+      require(text_.size() < longest_,
               "a line of standard input is no name or text. Pass one on a line.");
       text_.append(some.data(), count);
       ended_ = count == 0;
@@ -95,8 +98,7 @@ class InputLines {
   }
 
  private:
-  static constexpr std::size_t kLongest = 1 << 20;
-
+  const std::size_t longest_;
   std::string text_;  ///< that was read and not returned
   bool ended_ = false;
 };
@@ -138,7 +140,7 @@ bool for_each_input(const std::vector<std::string>& names, bool texts,
       add(name);
       continue;
     }
-    InputLines lines;
+    InputLines lines(texts ? 1 << 20 : 1 << 16);
     for (;;) {
       if (!lines.ready()) pause();
       const std::optional<std::string> line = lines.next();

@@ -64,7 +64,9 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
                          generated ? fmt::format(" with --data, else {}", generated->name) : ""),
              datasets())
       .common()
-      .example(generated ? std::string(generated->name) : "packed --data photos.h5");
+      .example(generated          ? std::string(generated->name)
+               : by_default.texts ? "texts"
+                                  : "packed --data photos.h5");
   const bool of_model = by_default.resizes && images.size == 0;
   const std::string none = of_model ? " [size of the model]" : "; 0: all have one size";
   rows.number(

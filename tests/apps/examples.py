@@ -52,7 +52,7 @@ def own_examples(build, program):
     if program in SHARING:
         known = {" ".join(words).replace("train_cifar", program) for _, _, words in examples_of(build, "train_cifar")}
         examples = [(group, option, words) for group, option, words in examples
-                    if re.sub("^(train_images --data photos|train_texts --data reviews.csv)", program, " ".join(words)) not in known
+                    if re.sub("(train_images --data photos|train_texts --data reviews.csv)", program, " ".join(words)) not in known
                     or group not in COMMON_GROUPS and not group.startswith("With --optimizer")
                     and not {"--dataset", "--model"} <= set(words)]
     return [(option, words) for _, option, words in examples]
