@@ -36,7 +36,10 @@ class Texts : public Dataset {
   void add(const LabelledText& text, std::int32_t label, const Vocabulary& vocabulary) {
     constexpr std::int64_t kExcerpt = 200;  // characters, for reports
     const auto numbers = vocabulary.numbers(text.text, format().size.width);
-    words_.insert(words_.end(), numbers.begin(), numbers.end());
+    const auto first = std::ranges::find_if(
+        numbers, [](std::int32_t word) { return word != Vocabulary::kPadding; });
+    words_.insert(words_.end(), first, numbers.end());
+    ends_.push_back(std::ssize(words_));
     labels_.push_back(label);
     files_.push_back(text.file);
     excerpts_.push_back(excerpt_of(text.text, kExcerpt));
@@ -46,12 +49,18 @@ class Texts : public Dataset {
   std::int32_t label(std::int64_t index) const override { return labels_[index]; }
   std::string file(std::int64_t index) const override { return files_[index]; }
   std::string excerpt(std::int64_t index) const override { return excerpts_[index]; }
-  const std::uint8_t* stored(std::int64_t index, std::uint8_t*) const override {
-    return reinterpret_cast<const std::uint8_t*>(words_.data() + index * format().size.width);
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
+    const std::int64_t begin = index > 0 ? ends_[index - 1] : 0, count = ends_[index] - begin,
+                       padding = format().size.width - count;
+    auto* words = reinterpret_cast<std::int32_t*>(buffer);
+    std::fill_n(words, padding, Vocabulary::kPadding);
+    std::copy_n(words_.begin() + begin, count, words + padding);
+    return buffer;
   }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override {
-    std::size_t sum = (words_.size() + labels_.size()) * sizeof(std::int32_t);
+    std::size_t sum = (words_.size() + labels_.size()) * sizeof(std::int32_t) +
+                      ends_.size() * sizeof(std::int64_t);
     for (const auto* list : {&files_, &excerpts_})
       for (const std::string& text : *list) sum += sizeof text + text.size();
     return sum;
@@ -60,7 +69,8 @@ class Texts : public Dataset {
  private:
   int classes_;
   std::string about_;
-  std::vector<std::int32_t> words_, labels_;
+  std::vector<std::int32_t> words_, labels_;  ///< words without padding
+  std::vector<std::int64_t> ends_;            ///< of each text in words_
   std::vector<std::string> files_, excerpts_;
 };
 
