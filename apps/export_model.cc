@@ -13,6 +13,7 @@
 #include "src/base/text.h"
 #include "src/data/image/photos.h"
 #include "src/data/normalisation.h"
+#include "src/data/text/words.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
 
@@ -72,6 +73,11 @@ std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subjec
                                               {"weights", subject.weights},
                                               {"step", std::to_string(subject.step)},
                                               {"class_names", text(subject.images.class_names)}};
+  if (!subject.images.vocabulary.empty()) {
+    metadata["vocabulary"] = text(lines_of(subject.images.vocabulary));
+    metadata["words"] = kWordRule;
+    metadata["length"] = std::to_string(format.size.width);
+  }
   if (format.kind == SampleFormat::Kind::words) return metadata;
   const ImageSize& size = format.size;
   metadata["image_size"] = text({size.height, size.width});

@@ -8,13 +8,15 @@
 namespace lockstep {
 
 bool ModelEntry::fits(Shape other) const {
-  return other.with_batch(1) == sample ||
-         (any_image && other.rank() == 4 && std::min(other[1], other[2]) >= smallest);
+  if (other.with_batch(1) == sample) return true;
+  if (!any_image || other.rank() != sample.rank()) return false;
+  return std::min(other[1], words ? other[1] : other[2]) >= smallest;
 }
 
 /// " and other images of at least 32 x 32 pixels"
 static std::string others(const ModelEntry& entry) {
   if (!entry.any_image) return "";
+  if (entry.words) return fmt::format(" and other texts of at least {} words", entry.smallest);
   if (entry.smallest == 1) return " and other images";
   return fmt::format(" and other images of at least {0} x {0} pixels", entry.smallest);
 }

@@ -19,7 +19,7 @@ Ctrl-C, SIGTERM and SIGHUP request a checkpoint and a clean end. A second Ctrl-C
 Environment:
   LOCKSTEP_RANKS   number of ranks (default: one per core, here $(usable_cores))
   LOCKSTEP_BUILD   build folder (default: build)
-  LOCKSTEP_PROGRAM train_cifar, train_mnist, train_reuters or train_images (default: train_cifar)
+  LOCKSTEP_PROGRAM train_cifar, train_mnist, train_reuters, train_images or train_texts (default: train_cifar)
   LOCKSTEP_CUDA    ON: build for GPUs on a machine without one; OFF: no GPUs (default: the GPUs of this machine)
 
 HELP

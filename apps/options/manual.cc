@@ -46,7 +46,8 @@ std::string man_page(OptionRows& rows, const ProgramText& program) {
          ".TP\n75\nThe run stopped on request after a checkpoint. The same command continues it.\n"
          ".SH SEE ALSO\n"
          "mpirun(1), train_cifar(1), train_mnist(1), train_reuters(1), train_images(1), "
-         "evaluate(1), classify(1), export_model(1), compare_runs(1), report_runs(1), "
+         "train_texts(1), evaluate(1), classify(1), export_model(1), compare_runs(1), "
+         "report_runs(1), "
          "verify_run(1)\n";
 }
 

@@ -20,8 +20,8 @@
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Split, share, seed, fold, folds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, validation,
-                                   check, identity, folder)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, vocabulary,
+                                   validation, check, identity, folder)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
                                    network, images, step, seed)
 
@@ -91,6 +91,8 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
                              .images = images_of(facts),
                              .step = metadata.position.step,
                              .seed = metadata.position.seed};
+  if (const auto found = metadata.texts.find(kVocabulary); found != metadata.texts.end())
+    result.images.vocabulary = found->second;
   try {
     const SampleFormat format = format_from(result.images.format);
     require(!is_normalised(format) || facts.has("normalisation"),

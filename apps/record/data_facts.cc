@@ -5,6 +5,7 @@
 #include <map>
 
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/normalisation.h"
@@ -34,6 +35,13 @@ std::string without_checksums(const std::string& value) {
 std::string normalisation_of(const Dataset& data) {
   const SampleFormat& format = data.format();
   return is_normalised(format) ? to_text(format.normalisation, format.size.channels) : "";
+}
+
+std::string words_of_texts(const OpenedData& data) {
+  if (data.vocabulary.empty()) return "";
+  return fmt::format("{}, crc32c {:08x}",
+                     1 + std::count(data.vocabulary.begin(), data.vocabulary.end(), '\n'),
+                     crc32c(data.vocabulary));
 }
 
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
@@ -99,6 +107,10 @@ void follow_checkpoint(const Resumption& resumption, const Options& options, Ope
     const std::string difference = other_classes(before.texts("class_names"), data.class_names);
     notes.push_back(fmt::format("{} was trained on other classes: {}", file,
                                 difference.empty() ? "their order differs" : difference));
+  }
+  if (const std::string words = words_of_texts(data); words != before.text("words")) {
+    fail_usage("{} was trained on texts with other words, so its vectors do not fit. {}", file,
+               resumed ? "Pass the --words of its run, or use --new." : "Omit --init.");
   }
   const bool same = own.empty() || RunFacts::Json::parse(own) == before.value("normalisation");
   normalise(*data.train, text, file);

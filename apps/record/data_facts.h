@@ -13,6 +13,9 @@ namespace lockstep {
 /// The text of data/normalisation.h for data like these; empty: they are no whole images.
 std::string normalisation_of(const Dataset& data);
 
+/// "20000, crc32c 6f3c9a01": the words of a data set of texts; empty: it has none.
+std::string words_of_texts(const OpenedData& data);
+
 /// The first file in which two identities of data (OpenedData::identity, one file a line) differ:
 /// "two.bin = crc32c 00000003, not crc32c 00000002", "two.bin is missing"; empty if none does.
 /// `only_now`: files that are only in `before` do not count.
@@ -34,7 +37,7 @@ bool has_other_classes(const Resumption& resumption, const std::string& model,
 
 /// Before training: normalises all sets as the checkpoint of the resume did, or the weights of
 /// --init. Adds to `notes` if the weights of --init come from other classes, or from images with
-/// another normalisation.
+/// another normalisation. Throws the usage Error if either comes from texts with other words.
 void follow_checkpoint(const Resumption& resumption, const Options& options, OpenedData& data,
                        std::vector<std::string>& notes);
 

@@ -208,6 +208,7 @@ const Fact kTable[] = {
        const std::string text = normalisation_of(*p.data.train);
        return text.empty() ? Json() : Json::parse(text);
      }},
+    {"words", Kind::text, [](const RunParts& p) -> Json { return words_of_texts(p.data); }},
     {"class_names", Kind::list, [](const RunParts& p) -> Json { return p.data.class_names; }},
     {"data", Kind::text, [](const RunParts& p) -> Json { return p.data.train->describe(); }},
     {"device", Kind::text, [](const RunParts& p) -> Json { return p.device.traits().description; }},

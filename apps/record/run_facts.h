@@ -63,6 +63,9 @@ class RunFacts {
 };
 
 inline constexpr const char* kFacts = "facts";
+/// In CheckpointMetadata::texts beside the facts: OpenedData::vocabulary, which is too long for
+/// them.
+inline constexpr const char* kVocabulary = "vocabulary";
 
 inline void to_json(nlohmann::json& json, const RunFacts& facts) { json = facts.dump(); }
 inline void from_json(const nlohmann::json& json, RunFacts& facts) {

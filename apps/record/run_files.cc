@@ -113,10 +113,15 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
     picture = thumbnail_of(data, mistake.sample, kEdge);
   } catch (const Error&) {  // the table is worth more than one picture
   }
-  return {{"sample", mistake.sample}, {"file", data.file(mistake.sample)},
-          {"label", mistake.label},   {"predicted", mistake.predicted},
-          {"loss", mistake.loss},     {"probability", mistake.probability},
-          {"size", picture.size},     {"image", picture.data_uri}};
+  return {{"sample", mistake.sample},
+          {"file", data.file(mistake.sample)},
+          {"label", mistake.label},
+          {"predicted", mistake.predicted},
+          {"loss", mistake.loss},
+          {"probability", mistake.probability},
+          {"size", picture.size},
+          {"image", picture.data_uri},
+          {"text", data.excerpt(mistake.sample)}};
 }
 
 /// Why lockstep_run started these ranks, as summary.json and metrics.jsonl have it; empty: it did

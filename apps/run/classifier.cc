@@ -1,6 +1,7 @@
 #include "apps/run/classifier.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "apps/run/predictions.h"
@@ -16,7 +17,9 @@ Classifier::Classifier(Device& device, const ModelEntry& entry, Shape sample, in
       sample_bytes_(sample.count() * size_of(model_.input_type())),
       batch_bytes_(batch * sample_bytes_),
       given_(device.allocate(batch_bytes_, Place::device)),
-      images_(device.allocate(batch_bytes_, Place::host)) {}
+      images_(device.allocate(batch_bytes_, Place::host)) {
+  std::memset(images_.get(), 0, batch_bytes_);  // the places beyond the samples are words too
+}
 
 void Classifier::load(Memory parameters) {
   parameters_ = std::move(parameters);

@@ -319,6 +319,7 @@ CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progres
   CheckpointMetadata result{{done, samples, samples / plan.dataset_size, plan.seed}, {}};
   auto& texts = result.texts;
   texts[kFacts] = facts_text_;
+  if (!setup_.data.vocabulary.empty()) texts[kVocabulary] = setup_.data.vocabulary;
   texts["model"] = setup_.options.model.name;  // for errors of net/checkpoint.h
   for (const auto& [name, text] : progress.texts(setup_.options.reports)) texts[name] = text;
   if (setup_.options.loss_scaling().dynamic) texts[kLossScale] = step_.loss_scale().text();

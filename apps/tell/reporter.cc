@@ -282,12 +282,8 @@ void Reporter::left_out(const std::string& fact) {
 
 void Reporter::ended(const RunProgress& progress) {
   const ReportOptions& o = run_.options.reports;
-  if (progress.gave_up(o)) {
-    line(fmt::format("{:<12} {}: the run ends", "patience",
-                     progress.best.known() ? fmt::format("no better {} in {}", progress.best.by,
-                                                         counted(progress.since_best, "evaluation"))
-                                           : "the loss of each evaluation is NaN"));
-  }
+  if (progress.gave_up(o))
+    line(fmt::format("{:<12} {}: the run ends", "patience", progress.reason(o)));
   if (o.target > 0 && !progress.reached(o))
     line(fmt::format("{:<12} accuracy {:g} % was not reached", "target", o.target));
 }

@@ -9,13 +9,15 @@ const Bounds kFeatures = Bounds::at_least(1, kMostFeatures),
              kWindow = Bounds::at_least(1, kLongestKernel), kRate{0, 0.999},
              kScale = Bounds::at_least(0, 1000), kAny{-1e6, 1e6}, kSmall = Bounds::above_zero(1);
 
-/// The words of the data sets, below which no embedding may end (src/data/sets/newswires.h).
+/// kWordNumbers of src/data/dataset.h: the words of the data sets, below which no embedding may
+/// end.
 constexpr std::int64_t kWords = 30982;
 
 /// Initial values of a layer with weights, and their decay.
 AffineInit affine(LayerRow& row, bool filters) {
   AffineInit init;
-  const std::string begin = row.choice("init", {"glorot", "he", "he_outputs", "lecun", "normal", "uniform"});
+  const std::string begin =
+      row.choice("init", {"glorot", "he", "he_outputs", "lecun", "normal", "uniform"});
   const float scale = row.number("scale", kScale, 0.0f);
   const bool scaled = begin == "normal" || begin == "uniform";
   if (scaled && scale == 0)

@@ -114,7 +114,7 @@ ModelEntry entry_of(const std::string& name, std::shared_ptr<NetworkFile> networ
       .name = name,
       .about = top["about"].value_or(std::string("the network of ") + network->file),
       .sample = sample,
-      .any_image = !network->words && top["other_images"].value_or(true),
+      .any_image = top["other_images"].value_or(true),
       .build = [network](Shape, int classes) { return NetworkBuilder(*network, classes).build(); },
       .recipe = recipe_of(*network),
       .words = network->words,

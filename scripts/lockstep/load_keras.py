@@ -72,7 +72,8 @@ def build(layers, shape, arrays):
              "rescale": lambda x, name, factor, offset: kl.Rescaling(factor, offset)(x),
              "relu": lambda x, name: kl.ReLU()(x), "gelu": lambda x, name: ops.gelu(x, approximate=False),
              "flatten": lambda x, name: kl.Flatten()(x), "softmax": lambda x, name: kl.Softmax()(x),
-             "global_average_pool": lambda x, name: kl.GlobalAveragePooling2D()(x)}
+             "global_average_pool": lambda x, name: kl.GlobalAveragePooling2D()(x),
+             "global_max_pool": lambda x, name: ops.max(x, axis=tuple(range(1, len(x.shape) - 1)))}
 
     def run(some, x):
         for kind, name, keys in some:

@@ -202,6 +202,8 @@ def run(layers, x, state):
             x = features(x)
         elif kind == "global_average_pool":
             x = x.mean((2, 3))
+        elif kind == "global_max_pool":
+            x = x.amax(tuple(range(2, x.ndim)))
         elif kind == "softmax":
             x = torch.softmax(x, -1)
         elif kind == "subsample":

@@ -29,7 +29,8 @@ TYPES = {
     "rescale": {"factor": None, "offset": 0},
     "residual": {"branch": None, "shortcut": []},
     "subsample": {"stride": None, "channels": None},
-    "embedding": {}, "relu": {}, "gelu": {}, "flatten": {}, "global_average_pool": {}, "softmax": {}}
+    "embedding": {}, "relu": {}, "gelu": {}, "flatten": {}, "global_average_pool": {}, "global_max_pool": {},
+    "softmax": {}}
 IDLE = {"dropout", "stochastic_depth"}  # in evaluation
 # Keys that the arrays of a checkpoint show, or that only training reads.
 OF_TRAINING = {"filters", "features", "vocabulary", "biases", "gamma", "init", "scale", "dirac", "bias", "l2", "frozen", "follow"}

@@ -81,14 +81,18 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.text("--data", folder, "DIR",
             fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : ""))
       .common()
-      .example(by_default.resizes ? "photos" : fmt::format("data/{}", by_default.name))
+      .example(by_default.resizes ? "photos"
+               : by_default.texts ? "reviews.csv"
+                                  : fmt::format("data/{}", by_default.name))
       .also_called({"data-dir", "data-path"});
   rows.entry("--dataset", dataset,
              fmt::format("Data set (see --list) [{}{}]", by_default.name,
                          generated ? fmt::format(" with --data, else {}", generated->name) : ""),
              datasets())
       .common()
-      .example(generated ? std::string(generated->name) : "packed --data photos.h5");
+      .example(generated          ? std::string(generated->name)
+               : by_default.texts ? "texts"
+                                  : "packed --data photos.h5");
   const bool of_model = by_default.resizes && images.size == 0;
   const std::string none = of_model ? " [size of the model]" : "; 0: all have one size";
   rows.number(
@@ -102,6 +106,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("64" + photos)
       .also_called({"img-size"})
       .is_common = by_default.resizes;
+  if (by_default.texts) declare_texts(rows);
   declare_split(rows, validation);
   declare_image_files(rows, images)
       .only_with("--dataset folder", [this] { return find(datasets(), dataset).resizes; })
@@ -117,6 +122,23 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("4")
       .also_called({"num-workers"});
   declare_augmentations(rows);
+}
+
+void DataOptions::declare_texts(OptionRows& rows) {
+  rows.number("--words", texts.words, Bounds::at_least(1, kMostWords),
+              "Number of the most frequent words that the network knows\n"
+              "The training texts decide. All other words have one number, that of unknown words.")
+      .shapes_weights()
+      .common()
+      .example("5000")
+      .also_called({"vocab-size", "max-features"});
+  rows.number("--length", texts.length, Bounds::at_least(1, 1 << 16),
+              "Number of words of a text that the network reads\n"
+              "These are the last ones. Padding stands in front of shorter texts.")
+      .shapes_weights()
+      .common()
+      .example("100")
+      .also_called({"max-length", "maxlen"});
 }
 
 void DataOptions::declare_augmentations(OptionRows& rows) {

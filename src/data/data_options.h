@@ -29,12 +29,14 @@ struct DataOptions {
   PixelAugmentations pixels;
   Mixing mixing;
   ImageOptions images;
+  TextOptions texts;
   std::string sampling = "shuffled";  ///< or "balanced"
   Split validation;                   ///< the training samples in the validation set
   int workers = 0;        ///< threads of a rank that decode image files; 0: a share of its threads
 
   DataSource source(std::uint64_t seed) const {
-    return {.folder = folder, .seed = seed, .images = images, .validation = validation};
+    return {
+        .folder = folder, .seed = seed, .images = images, .validation = validation, .texts = texts};
   }
 
   bool balanced() const { return sampling == "balanced"; }
@@ -51,6 +53,7 @@ struct DataOptions {
   void check(OptionRows& rows, bool opened) const;
 
  private:
+  void declare_texts(OptionRows& rows);
   void declare_augmentations(OptionRows& rows);
 };
 

@@ -73,7 +73,7 @@ void require_source(const DatasetEntry& entry, const std::filesystem::path& path
         "with --dataset folder.",
         name, entry.name);
   }
-  if (entry.one_file || type != std::filesystem::file_type::regular) return;
+  if (entry.one_file || entry.texts || type != std::filesystem::file_type::regular) return;
   const std::string ending = ending_of(path);
   const std::string_view advice = advice_of(path) == kUnpack ? "Unpack it, and pass the folder."
                                   : ending == ".h5" || ending == ".hdf5"

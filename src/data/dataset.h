@@ -98,6 +98,8 @@ class Dataset {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// The path of the image file that is this sample; empty: it is no file.
   virtual std::string file(std::int64_t) const { return {}; }
+  /// The beginning of the text that is this sample, in UTF-8 on one line; empty: it is no text.
+  virtual std::string excerpt(std::int64_t) const { return {}; }
   /// "CIFAR-10, 50000 training images from /data/cifar10"
   virtual std::string describe() const = 0;
   /// Its memory, without the pages of mapped files, which all processes of a host share.
@@ -150,6 +152,16 @@ struct ImageOptions {
   /// The --check-images with this check that leaves damaged files out.
   const char* check_that_skips() const { return decodes() ? "decode,skip" : "skip"; }
 };
+/// Words have numbers below this: a network has a vector for each (net/description/layer_kinds.cc).
+inline constexpr std::int32_t kWordNumbers = 30982;
+/// The largest TextOptions::words: the first numbers mean no words (src/data/text/words.h).
+inline constexpr int kMostWords = kWordNumbers - 4;
+
+/// How texts become samples (src/data/text/words.h).
+struct TextOptions {
+  int words = 20000;  ///< the most frequent words of the training texts, which have numbers
+  int length = 300;   ///< of a sample, in words
+};
 inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
 inline const std::vector<std::string> kColours{"auto", "rgb", "grey"};
 
@@ -173,6 +185,7 @@ struct DataSource {
   Split validation = {};  ///< the training samples in the validation set
   int threads = 1;        ///< for finding and checking files
   HostRanks host = {};
+  TextOptions texts = {};
 };
 
 /// Names of lines of OpenedData::identity that differ between packed images and their folder.
@@ -187,6 +200,8 @@ struct OpenedData {
   /// Identifies the samples, independent of their folder: a line for each file, such as
   /// "data_batch_1.bin = crc32c 6f3c9a01". Other samples have other lines.
   std::string identity;
+  /// The Vocabulary::text() of texts (src/data/text/words.h), which checkpoints contain.
+  std::string vocabulary = {};
   std::vector<std::string> notes = {};  ///< for people: files that were left out
 
   /// With a training set.
@@ -201,12 +216,13 @@ struct OpenedData {
 struct DataOfCheckpoint {
   /// By label, at least one.
   std::vector<std::string> class_names;
-  std::string normalisation;  ///< the text of to_text() (src/data/normalisation.h)
-  std::string format = {};    ///< to_text() of their SampleFormat
-  std::string identity = {};  ///< OpenedData::identity
-  std::string folder = {};    ///< --data of the run
-  Split validation = {};      ///< DataSource::validation
-  std::string check = {};     ///< ImageOptions::check of the run
+  std::string normalisation;    ///< the text of to_text() (src/data/normalisation.h)
+  std::string format = {};      ///< to_text() of their SampleFormat
+  std::string vocabulary = {};  ///< OpenedData::vocabulary
+  std::string identity = {};    ///< OpenedData::identity
+  std::string folder = {};      ///< --data of the run
+  Split validation = {};        ///< DataSource::validation
+  std::string check = {};       ///< ImageOptions::check of the run
 };
 
 struct DatasetEntry {
@@ -231,6 +247,8 @@ struct DatasetEntry {
   bool resizes = false;
   /// Whether --data is one file instead of a folder.
   bool one_file = false;
+  /// Whether its samples are texts, which TextOptions describe. --data is a folder or a file.
+  bool texts = false;
 };
 
 std::span<const DatasetEntry> datasets();

@@ -6,7 +6,7 @@
 // In the order of --list.
 #define LOCKSTEP_DATASETS(row)                                                                \
   row(cifar10) row(synthetic) row(mnist) row(digits) row(reuters) row(topics) row(cifar10_32) \
-      row(folder) row(packed) row(hdf5)
+      row(folder) row(packed) row(hdf5) row(texts)
 
 namespace lockstep {
 

@@ -27,6 +27,7 @@ class Part : public Dataset {
   int classes() const override { return all_->classes(); }
   std::int32_t label(std::int64_t index) const override { return all_->label(samples_[index]); }
   std::string file(std::int64_t index) const override { return all_->file(samples_[index]); }
+  std::string excerpt(std::int64_t index) const override { return all_->excerpt(samples_[index]); }
   std::string describe() const override {
     return fmt::format("{}: {} of them for {}", all_->describe(), size(), name_);
   }

@@ -6,7 +6,7 @@
 command -v python3 >/dev/null || skip "python3 is not installed"
 root=$(cd "$here/../.." && pwd)
 
-for program in train_cifar train_reuters train_images evaluate classify export_model pack_images compare_runs report_runs verify_run lockstep_run bench_step bench_allreduce cost_model; do
+for program in train_cifar train_reuters train_images train_texts evaluate classify export_model pack_images compare_runs report_runs verify_run lockstep_run bench_step bench_allreduce cost_model; do
   [[ ! -x $build/$program ]] || "$build/$program" --help-all
 done >"$folder/help" 2>/dev/null
 expect "the options are known" grep -q -- --checkpoint-every "$folder/help"

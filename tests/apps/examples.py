@@ -25,7 +25,7 @@ ENDLESS = {"--follow", "--interval"}
 # Options in these groups work in the same way with any data and model. So do examples that name both. If train_cifar has
 # such an example too, the other programs that share its code do not repeat it.
 COMMON_GROUPS = {"Learning rate", "Ranks", "Reports", "Run", "Checkpoints", "Instead of training", "Help"}
-SHARING = {"train_mnist", "train_reuters", "train_images", "bench_step"}
+SHARING = {"train_mnist", "train_reuters", "train_images", "train_texts", "bench_step"}
 # Programs whose last word is a new file.
 WRITERS = {"export_model", "pack_images"}
 
@@ -53,7 +53,7 @@ def own_examples(build, program):
     if program in SHARING:
         known = {" ".join(words).replace("train_cifar", program) for _, _, words in examples_of(build, "train_cifar")}
         examples = [(group, option, words) for group, option, words in examples
-                    if " ".join(words).replace("train_images --data photos", program) not in known
+                    if re.sub("(train_images --data photos|train_texts --data reviews.csv)", program, " ".join(words)) not in known
                     or group not in COMMON_GROUPS and not group.startswith("With --optimizer")
                     and not {"--dataset", "--model"} <= set(words)]
     return [(option, words) for _, option, words in examples]

@@ -48,6 +48,10 @@ echo "localhost slots=2" >"$folder/train_cifar/hosts"
 train_here train_mnist train_mnist --model resnet_small
 train_here train_reuters train_reuters
 train_here photo_runs train_images --data photos
+mkdir "$folder/train_texts"
+for ((i = 0; i < 60; i++)); do echo "word$((i % 7)) of,$((i % 2)),$((i % 3))"; done |
+  sed 's/[12]$/train/; s/0$/test/; 1i text,label,part' >"$folder/train_texts/reviews.csv"
+train_here train_texts train_texts --data reviews.csv
 small_data "$folder/made"
 mkdir "$folder/small" && mv "$folder/made/small" "$folder/small/tested"
 train_here small train_cifar --model resnet_small --dataset hdf5 --data tested --shards 2
@@ -62,7 +66,7 @@ examples() {  # PLACE PROGRAM...
 limit=400
 for program in $programs; do
   case $program in
-    train_cifar | train_mnist | train_reuters) examples "$program" "$program" ;;
+    train_cifar | train_mnist | train_reuters | train_texts) examples "$program" "$program" ;;
     bench_step | lockstep_run) examples train_cifar "$program" ;;
     evaluate | verify_run) examples small "$program" ;;
     *) examples photo_runs "$program" ;;

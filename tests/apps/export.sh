@@ -68,7 +68,7 @@ expect "all kinds of layers: $(cat "$folder/out")" test "$code" = 0
 
 data=$folder/data
 small_data "$data"
-declare -A sets=([deep_mnist]=mnist [keras]=mnist [tower]=mnist [reuters]=reuters [reuters_as_published]=reuters
+declare -A sets=([deep_mnist]=mnist [keras]=mnist [tower]=mnist [reuters]=reuters [reuters_as_published]=reuters [text_cnn]=reuters
                  [tutorial]=small [resnet_small]=small [airbench94]=whole [resnet20]=small [resnet56]=small [resnet18_cifar]=small)
 run "$build/train_cifar" --list
 models=$(awk '/^[a-z]/ { on = /^models/ } on && /^  [a-z]/ { print $1 }' "$folder/out")

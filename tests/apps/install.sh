@@ -9,7 +9,7 @@ expect "it installs" quietly cmake --install "$build" --prefix "$prefix"
 expect "a program starts" quietly "$prefix/bin/train_cifar" --version
 printf '%s\n' '[sweep]' 'lr = [1]' >"$user/one.toml"
 expect "sweep_runs finds the programs and the batch script" quietly "$prefix/bin/sweep_runs" --slurm --print "$user/one.toml"
-for program in train_cifar train_mnist train_reuters train_images evaluate classify export_model pack_images compare_runs report_runs verify_run lockstep_run; do
+for program in train_cifar train_mnist train_reuters train_images train_texts evaluate classify export_model pack_images compare_runs report_runs verify_run lockstep_run; do
   expect "$program has a man page" grep -q '^\.TH' "$prefix/share/man/man1/$program.1"
   expect "$program has a completion" bash -n "$prefix/share/bash-completion/completions/$program"
 done

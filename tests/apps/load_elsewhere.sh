@@ -48,7 +48,7 @@ for model in tutorial resnet_small resnet20 resnet56 resnet18_cifar; do
   same_logits train_cifar $model --dataset hdf5 --data "$data/small"
 done
 same_logits train_cifar airbench94 --dataset hdf5 --data "$data/whole"
-for model in reuters reuters_as_published; do same_logits train_reuters $model --data "$data/reuters"; done
+for model in reuters reuters_as_published text_cnn; do same_logits train_reuters $model --data "$data/reuters"; done
 
 # The other way.
 for entry in "${pythons[@]}"; do

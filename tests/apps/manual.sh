@@ -4,7 +4,7 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-for program in train_cifar train_mnist train_reuters train_images evaluate classify export_model pack_images compare_runs report_runs verify_run lockstep_run; do
+for program in train_cifar train_mnist train_reuters train_images train_texts evaluate classify export_model pack_images compare_runs report_runs verify_run lockstep_run; do
   # MPI cannot start here.
   run env OPAL_PREFIX=/nowhere "$build/$program" --print-man
   expect "$program prints its man page" test "$code-$(grep -c '^\.TH' "$folder/out")" = 0-1

@@ -18,7 +18,7 @@ missing() {  # PROGRAM OPTION...
   expect "$1 ${*:2}: no wrong cause" test "$(grep -cE 'damaged|Restore|create|writ' err)" = 0
 }
 small_run=(--steps 1 --threads 1 --no-run)
-for program in train_cifar train_images train_mnist train_reuters; do
+for program in train_cifar train_images train_mnist train_reuters train_texts; do
   missing $program "${small_run[@]}" --data $none
 done
 for dataset in folder packed; do missing train_cifar "${small_run[@]}" --dataset $dataset --image-size 32 --data $none; done

@@ -21,6 +21,7 @@ resnet56              5 train_cifar:synthetic   18785ccd3b3b5ac7176040df4cb0e1d2
 resnet_small         20 train_cifar:synthetic   bfc9c4740951c8103287130112bad1eca0b4800bd583c83de2768f80361d426d
 reuters              20 train_reuters:topics    f1bbcb15be09e32ed8089782966789103880980c776447a0f72a214400dc6903
 reuters_as_published 20 train_reuters:topics    b243201b7818ddccedb84866e9707b7ab1d12e267296986b48d35a1491a853ac
+text_cnn             10 train_reuters:topics    c1dbe72c99d536f3bc5ac1f1101ebcdea46e17312e755fb9fb03754aed57bc97
 tower                20 train_mnist:digits      a3ceca0c8ff439b9f3a0b39f0026feaed9767f692ed5155694c396df88d51f87
 tutorial             20 train_cifar:synthetic   e03773abaf51b25860ec786226d50db94ea455f7f7e28715a6c0eda49400f15b
 vit_b_16              2 train_images:photos     001560bb3c18d457601a715b1a0793627f721d3844df62ef1c493a57226b2f17

@@ -54,6 +54,11 @@ TEST_P(EveryDataset, RefusesAFolderForAFileAndTheReverse) {
     EXPECT_TRUE(mentions(refusal(folder.path()), {"is a folder", "--dataset folder"}));
     return;
   }
+  if (entry.texts) {
+    put(folder / "texts.zip", "x");
+    EXPECT_TRUE(mentions(refusal(folder / "texts.zip"), {"texts.zip", "Unpack it"}));
+    return;
+  }
   for (const auto& [name, advice] : {std::pair("data.tar.gz", "Unpack it"),
                                      {"photos.ZIP", "Unpack it"},
                                      {"cifar-10-binary.tar.gz", "Unpack it"},

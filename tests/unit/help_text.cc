@@ -45,6 +45,7 @@ TEST(Help, ShowsTheCommonOptionsOnOnePage) {
   EXPECT_EQ(options_in(answer({"--help"})).size(), 25u);
   EXPECT_TRUE(mentions(lines.back(), {"--help-all"}));
   EXPECT_EQ(answer({"-h"}), answer({"--help"}));
+  EXPECT_LE(lines_of(answer({"--help"}, {"train_texts", "texts"})).size(), 62u);
 }
 
 TEST(Help, DescribesEachOptionByANounPhrase) {
@@ -73,7 +74,8 @@ TEST(Help, ExplainsEachOptionWithAnExampleThatIsAccepted) {
   for (const Program& program : {Program{"train_cifar"},
                                  {"train_mnist", "mnist"},
                                  kReuters,
-                                 {.name = "train_images", .dataset = "folder", .resizes = true}}) {
+                                 {.name = "train_images", .dataset = "folder", .resizes = true},
+                                 {"train_texts", "texts"}}) {
     for (const auto& [name, about] : options_in(answer({"--help-all"}, program))) {
       const std::string text = answer({"--help", name}, program);
       EXPECT_EQ(answer({"--help=" + name.substr(2)}, program), text);

@@ -32,7 +32,7 @@ constexpr std::int64_t kBatch = 4;
 
 /// Images of photos' size would take minutes.
 Shape sample_of(const ModelEntry& entry) {
-  const bool large = entry.any_image && entry.sample[1] > 64;
+  const bool large = entry.any_image && !entry.words && entry.sample[1] > 64;
   return large ? Shape{1, 64, 64, entry.sample[3]} : entry.sample;
 }
 

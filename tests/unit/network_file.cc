@@ -65,6 +65,7 @@ TEST(NetworkFile, TheModelsKeepTheirParameters) {
       {"resnet_small", 0xa7b4ebb6},
       {"reuters", 0x6179a909},
       {"reuters_as_published", 0x6179a909},
+      {"text_cnn", 0xdb9b9d55},
       {"tower", 0xd1cdaf12},
       {"tutorial", 0xa11b3c53},
       {"vit_b_16", 0x55802ba0},
@@ -73,7 +74,7 @@ TEST(NetworkFile, TheModelsKeepTheirParameters) {
     ASSERT_TRUE(recorded.contains(entry.name)) << entry.name << " is new: add its row";
     EXPECT_EQ(crc32c(text_of(layout_of(entry, entry.sample))), recorded.at(entry.name))
         << entry.name;
-    if (!entry.any_image) continue;
+    if (!entry.any_image || entry.words) continue;
     const std::string grey = text_of(layout_of(entry, {1, 64, 64, 1}));
     EXPECT_NE(grey, text_of(layout_of(entry, entry.sample))) << entry.name;
   }

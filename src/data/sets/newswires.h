@@ -12,7 +12,7 @@ namespace lockstep {
 
 /// Words are numbered below this: 0 is padding, 1 the start of a text, 2 a word that is left out, 4
 /// the most frequent word.
-inline constexpr std::int32_t kNewswireWords = 30982;
+inline constexpr std::int32_t kNewswireWords = kWordNumbers;
 /// Words of a text that a network reads: the last ones, after padding if the text is shorter.
 inline constexpr std::int64_t kNewswireLength = 300;
 inline constexpr SampleFormat kNewswireFormat{.kind = SampleFormat::Kind::words,

@@ -362,12 +362,13 @@ function mistakes() {
               'img',
               {src: m.image, alt: `sample ${m.sample}`, class: m.size > 48 ? 'smooth' : null}) :
           null,
+      m.text ? make('p', {class: 'text'}, m.text) : null,
       make(
           'figcaption', {}, make('b', {}, found.classes[m.predicted]), make('br'),
           `${(100 * m.probability).toFixed(0)} % sure, is ${found.classes[m.label]}`, make('br'),
           make('span', {class: 'reason', title: `sample ${m.sample}`}, `loss ${short(m.loss)}`),
           m.file ? make('span', {class: 'file', title: m.file}, m.file.split('/').pop()) : null));
-  const note = worst.some((m) => m.image) ? [] : [reason('These samples are no images.')];
+  const note = worst.some((m) => m.image || m.text) ? [] : [reason('These samples are neither images nor texts.')];
   section(
       'mistakes', 'Worst mistakes',
       make(

@@ -1,0 +1,34 @@
+// Texts of the user with their classes: folders of text files, or CSV files.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/data/image/names.h"
+
+namespace lockstep {
+
+struct LabelledText {
+  std::string text;  ///< in UTF-8
+  std::string label;
+  std::string key;  ///< of --validation: "pos/1.txt" in the folder of its part, or its row's number
+  std::string file;  ///< its path; empty: it is a row of a CSV file
+};
+
+/// By SetPart. Texts that belong to no part are in kTrain.
+struct LabelledTexts {
+  std::array<std::vector<LabelledText>, kParts> parts;
+  std::vector<std::string> notes;  ///< for people: files that were left out
+  bool has_train = false;          ///< whether the user names the training part
+};
+
+/// The texts of `source`. A file is CSV with a line of column names. A folder contains train.csv
+/// and test.csv, or train/CLASS and test/CLASS with text files, or CLASS with text files.
+/// `progress` is called for each file. Throws Error that names the file, the line and the fix.
+LabelledTexts read_labelled_texts(const std::filesystem::path& source,
+                                  const std::function<void()>& progress);
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# train_texts: a CSV file and the same texts in folders, bitwise identical on any number of ranks; evaluate and classify read the
+# words from the checkpoint; the page shows texts; and the example of docs/data.md prints the classes of classify.
+# usage: texts.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_h5py
+cd "$folder" || exit 1
+"$python" "$here/texts.py" make || complain "texts"
+settings=(--threads 1 --shards 2 --global-batch 16 --words 50 --length 12)
+
+# --- training --------------------------------------------------------------------------------------------------------------
+for count in 1 2; do
+  ranks "$count" train_texts "${settings[@]}" --data texts.csv --epochs 3 --run "./run$count"
+  expect "train on $count ranks" test "$code" = 0
+done
+expect_line "the model" '^model text_cnn'
+expect_line "its texts" '^data 300.training.texts 3.classes texts.csv'
+last=$(find run1/checkpoints -name 'step-*.h5' | sort | tail -n 1)
+expect_same_state "two ranks give the same bits" "$last" "run2/${last#run1/}"
+ranks 1 train_texts "${settings[@]}" --data folder --epochs 3 --run ./folders
+expect_same_state "so do folders" "$last" "folders/${last#run1/}"
+ranks 1 train_texts "${settings[@]}" --data texts.csv --epochs 3 --model reuters --run ./reuters
+expect "the network of Reuters" test "$code" = 0
+ranks 1 train_texts "${settings[@]}" --data texts.csv --epochs 4 --words 40 --run ./run1
+expect_error "another vocabulary in a resume" 2 '--words 40 50'
+
+ranks 1 train_texts "${settings[@]}" --data hard.csv --epochs 1 --init ./run1
+expect_error "weights for other words" 2 'run1 --init words'
+
+# --- evaluate, classify ----------------------------------------------------------------------------------------------------
+mv texts.csv elsewhere.csv
+ranks 1 evaluate ./run1 --threads 1
+expect_error "the file is gone" 2 'texts.csv --data'
+for data in elsewhere.csv folder; do
+  ranks 2 evaluate ./run1 --threads 1 --data $data --predictions predictions.csv
+  expect "evaluate $data" test "$code" = 0
+  expect_line "it has learned" 'top-1 (9[0-9]|100)\.[0-9]+'
+done
+answers() {  # OPTIONS...: classifies the texts of lines.txt, one on a line
+  code=0
+  "$build/classify" ./run1 - "$@" <lines.txt >"$folder/out" 2>"$folder/raw" || code=$?
+  expect "classify ${*:-plain}" test "$code" = 0
+}
+answers
+expect_line "the first words, and the class" '^Great.film great'
+answers --csv
+cp out lines.csv
+answers --json
+"$python" "$here/texts.py" answers lines.csv out || complain "CSV and JSON differ"
+ranks 1 classify ./run1 folder/test/bad
+expect "files of a folder" test "$(grep -c '^folder/test/bad' "$folder/out")" = 20
+ranks 1 classify ./run1 folder/test/bad/0.txt "a film"
+expect "a text in the place of a file" test "$code" = 1
+expect "it is named" lines_with "$folder/raw" '^classify:.a.film standard.input'
+printf 'good\nbad \xff\n' >"$folder/mixed"
+code=0
+"$build/classify" ./run1 - <mixed >out 2>raw || code=$?
+expect "a line that is no UTF-8 is passed over" test "$code-$(wc -l <out)-$(grep -c UTF-8 raw)" = 1-2-1
+
+# --- the page ----------------------------------------------------------------------------------------------------------------
+ranks 1 train_texts "${settings[@]}" --data hard.csv --epochs 1 --run ./hard
+expect "train hard" test "$code" = 0
+"$python" "$here/texts.py" page hard || complain "the page"
+
+# --- export ------------------------------------------------------------------------------------------------------------------
+printf '%s\n' 'sample = [12]' 'layers = [{type = "embedding", features = 4}, {type = "global_average_pool"}, ' \
+  '{name = "out", type = "dense", features = "$classes"}]' >mean.toml
+ranks 1 train_texts "${settings[@]}" --data hard.csv --epochs 2 --optimizer adam --lr 0.1 --ema 0 --model mean.toml --run ./mean
+expect "train mean" test "$code" = 0
+for format in onnx safetensors; do ranks 1 export_model ./mean "mean.$format"; done
+expect "export" test "$code" = 0
+"$build/classify" ./mean - --json <lines.txt >answers.jsonl 2>raw
+run "$python" "$here/texts.py" example mean.onnx answers.jsonl lines.txt
+expect "the example: $(cat out)" test "$code" = 0
+finish
