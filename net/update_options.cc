@@ -147,6 +147,7 @@ void UpdateOptions::declare_loss(OptionRows& rows) {
       .also_called({"class-weight"});
   rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
               "Label smoothing: probability spread evenly over all classes")
+      .follows("--loss")
       .example("0.1");
 }
 

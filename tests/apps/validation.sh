@@ -20,7 +20,7 @@ for part, count in (("train", 400), ("test", 12000)):
         file["images"], file["labels"] = images.astype("uint8"), labels
 END
 data=(--dataset hdf5 --data "$folder/data" --model resnet20 --shards 2 --ema 0 --keep 1 --lr-schedule constant)
-options=("${data[@]}" --lr 0.03 --eval-every 2 --validation 0.2)
+options=("${data[@]}" --lr 0.015 --eval-every 2 --validation 0.2)
 in_folder() { echo "--run $folder/$1"; }
 step_of() { "$python" -c 'import h5py, sys; print(h5py.File(sys.argv[1], "r").attrs["step"])' "$1"; }
 
