@@ -12,7 +12,7 @@ cd "$folder" || exit 1
 small_data data
 
 small_checkpoints
-options=(--dataset hdf5 --data data/small --shards 1 --lr 1e-9 --ema 0 --eval-every 2 --checkpoint-every 2 --keep 9 --validation 0.2)
+options=(--dataset hdf5 --data data/small --shards 1 --lr 0.1 --ema 0 --eval-every 2 --checkpoint-every 2 --keep 9 --validation 0.2)
 train 1 "${options[@]}" --steps 6 --run first
 train 1 "${options[@]}" --steps 1 --run first-2
 train 1 "${options[@]}" --steps 2 --eval-every 0 --run plain
