@@ -20,6 +20,7 @@ NOT_RUN = [
     ("audit.md", r"^import hashlib", "apps.verify_run runs it"),
     ("data.md", r"^photos/", "names of files"),
     ("data.md", r"mnist\.npz|--data arrays$", "it needs a download; apps.own_data converts such a file"),
+    ("data.md", r"onnxruntime", "it needs onnxruntime; apps.texts runs such a program"),
     ("getting-started.md", r"dependencies\.sh$|cpack|apt install|--preset package|^lockstep_run -np 2 train_cifar|/usr/share", "apps.package makes it"),
     ("getting-started.md", r"pip install|import lockstep", "apps.python_package installs it"),
     ("gpu.md", r".", "it needs CUDA, or a download"),
