@@ -17,6 +17,7 @@ import sys
 import types
 
 import numpy
+from exported_network import ExportedNetwork, example_of
 
 SHAPES = ((240, 96), (96, 240), (33, 47), (200, 200), (1, 50), (50, 1), (641, 479), (30, 500))
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "models.md"
@@ -78,18 +79,8 @@ def weights(path):
         values[...] = random.normal(0, 3 / numpy.sqrt(values.shape[1]), values.shape)
 
 
-class StandIn:
+class StandIn(ExportedNetwork):
     """The network as onnxruntime computes it."""
-
-    def __init__(self, path):
-        data = pathlib.Path(path).with_suffix(".safetensors").read_bytes()
-        end = 8 + int.from_bytes(data[:8], "little")
-        self.header = json.loads(data[8:end])
-        self.arrays = {name: numpy.frombuffer(data[end:][slice(*entry["data_offsets"])], "f4").reshape(entry["shape"])
-                       for name, entry in self.header.items() if name != "__metadata__"}
-
-    def get_modelmeta(self):
-        return types.SimpleNamespace(custom_metadata_map=self.header["__metadata__"])
 
     def run(self, outputs, inputs):
         facts, pixels = self.header["__metadata__"], inputs["input"]
@@ -97,13 +88,6 @@ class StandIn:
         mean, deviation = (numpy.array(json.loads(facts[key]))[:, None, None] for key in ("mean", "std"))
         x = ((pixels - mean) / deviation).transpose(0, 2, 3, 1).reshape(len(pixels), -1)
         return [x @ self.arrays["out.weight"].T + self.arrays["out.bias"]]
-
-
-def example():
-    """The lines of the page from the import of onnxruntime on."""
-    page = PAGE.read_text()
-    lines = page[page.index("    import json, numpy, onnxruntime"):].splitlines()
-    return "\n".join(line[4:] for line in itertools.takewhile(lambda line: not line or line.startswith("    "), lines))
 
 
 def answers_of(session, onnx, path, code):
@@ -135,7 +119,7 @@ def sessions_of(onnx):
 
 
 def run(onnx, lines, answers=None):
-    code, good, worst = example(), True, [0, 0]
+    code, good, worst = example_of(PAGE), True, [0, 0]
     assert '"runs/first.onnx"' in code and '"new.jpg"' in code
     rows = [json.loads(line) for line in pathlib.Path(lines).read_text().splitlines()]
     samples = {}

@@ -8,7 +8,6 @@
 import contextlib
 import csv
 import io
-import itertools
 import json
 import pathlib
 import random
@@ -16,6 +15,7 @@ import sys
 import types
 
 import numpy
+from exported_network import ExportedNetwork, example_of
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "data.md"
 WORDS = {"great": "great wonderful GOOD 好 любимый", "bad": "bad terrible \u0130ll 坏 ПЛОХО", "plain, so-so": "film sat café naïve e\u0301"}
@@ -71,18 +71,8 @@ def page(run):
     assert "</script><b>" not in text and "<b>1" not in text, "a text is part of the page's code"
 
 
-class StandIn:
+class StandIn(ExportedNetwork):
     """The network of one embedding, a mean and a dense layer as onnxruntime computes it."""
-
-    def __init__(self, path):
-        data = pathlib.Path(path).with_suffix(".safetensors").read_bytes()
-        end = 8 + int.from_bytes(data[:8], "little")
-        self.header = json.loads(data[8:end])
-        self.arrays = {name: numpy.frombuffer(data[end:][slice(*entry["data_offsets"])], "f4").reshape(entry["shape"])
-                       for name, entry in self.header.items() if name != "__metadata__"}
-
-    def get_modelmeta(self):
-        return types.SimpleNamespace(custom_metadata_map=self.header["__metadata__"])
 
     def run(self, _, inputs):
         ids = inputs["input"]
@@ -92,9 +82,7 @@ class StandIn:
 
 
 def example(onnx, lines, texts):
-    page = PAGE.read_text()
-    code = page[page.index("    import json, numpy, onnxruntime"):].splitlines()
-    code = "\n".join(line[4:] for line in itertools.takewhile(lambda line: not line or line.startswith("    "), code))
+    code = example_of(PAGE)
     text = '"A film that I will see again."'
     assert '"runs/first.onnx"' in code and text in code
     sessions = [StandIn]
