@@ -31,7 +31,9 @@ compare() {
     "$folder/cpu.losses" "$folder/cuda.losses"
 }
 
-compare small-bf16 1 1 random train_cifar "${small[@]}" --precision bf16 --eval-every 5
+half=fp32
+if has_bf16; then half=bf16; fi
+compare small-$half 1 1 random train_cifar "${small[@]}" --precision $half --eval-every 5
 compare two-gpus 2 2 thread train_cifar "${small[@]}" --sync-bn --eval-every 0
 
 # An evaluation of four batches of a thousand, of which a graph repeats all but the first and the last. Each has its own label and
@@ -54,7 +56,7 @@ compare one-gpu 2 1 thread train_cifar "${small[@]}" --eval-every 0
 compare tutorial 1 1 late train_cifar --eval-every 0
 compare lamb 1 1 random train_cifar "${small[@]}" --optimizer lamb --clip-norm 1 --weight-decay 0.01 --eval-every 0
 compare muon 1 1 random train_cifar "${small[@]}" --optimizer muon --eval-every 0
-compare lars 1 1 random train_cifar "${small[@]}" --optimizer lars --mixup 0.4 --cutmix 1 --label-smoothing 0.1 --precision bf16 --eval-every 0
+compare lars 1 1 random train_cifar "${small[@]}" --optimizer lars --mixup 0.4 --cutmix 1 --label-smoothing 0.1 --precision $half --eval-every 0
 compare adam 1 1 eager train_cifar "${small[@]}" --optimizer adam --accumulate 2 --ema 0.9 --cutout 4 --eval-every 5
 compare mnist 1 1 random train_mnist --data "$folder/data/mnist" --model keras --eval-every 5
 compare reuters 1 1 random train_reuters --data "$folder/data/reuters" --eval-every 5
