@@ -2,7 +2,7 @@
 // PHOTOS
 //
 // Compared with libjpeg-turbo's own decoding of the same JPEG files at full size, which a crop need
-// not do. bench/peers/torchvision_loader.py measures torchvision's DataLoader.
+// not do. bench/peers/photo_loaders.py measures SPDL and torchvision's DataLoader.
 
 #include <cstdio>
 // clang-format off

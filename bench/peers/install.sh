@@ -6,7 +6,7 @@ set -euo pipefail
 folder=${LOCKSTEP_PEERS:-$root/build-peers}
 index=https://download.pytorch.org/whl/cpu
 declare -A packages=(
-  [pytorch]='torch==2.15.0 torchvision==0.29.2 h5py==3.14.0'
+  [pytorch]='torch==2.15.0 torchvision==0.29.2 spdl==0.8.0 pillow==13.0.0 h5py==3.14.0'
   [ipex]='torch==2.8.0 torchvision==0.23.0 intel-extension-for-pytorch==2.8.0 h5py==3.14.0'
   [keras]='keras==3.15.1 tensorflow-cpu==2.21.0 jax==0.10.2 h5py==3.14.0')
 names=(pytorch ipex keras)
