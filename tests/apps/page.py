@@ -1,4 +1,4 @@
-"""Opens report.html and compare.html in a browser: page.py REPORT METRICS COMPARISON HOSTILE OLD NAN LIVE KILLED EARLY. Exits with 1
+"""Opens report.html and compare.html in a browser: page.py REPORT METRICS COMPARISON GROUPED HOSTILE OLD NAN LIVE KILLED EARLY. Exits with 1
 at a fault, and with 77 if there is no browser. The numbers on the page must be those of METRICS."""
 import json
 import math
@@ -7,7 +7,7 @@ import time
 
 import browser
 
-report, metrics, comparison, hostile, old, nan, live, killed, early = sys.argv[1:]
+report, metrics, comparison, grouped, hostile, old, nan, live, killed, early = sys.argv[1:]
 if not browser.program():
     sys.exit(77)
 rows = [json.loads(line) for line in open(metrics)]
@@ -87,6 +87,23 @@ with browser.Browser() as page:
     assert f"{100 * evaluations[-1]['top1']:.2f} %" in shown, shown
     page.run("document.querySelector('#results input').click()")
     assert page.run("view.charts.find((c) => c.spec.id === 'learning_rate').lines.length") == 1
+
+    assert page.run("!document.getElementById('grouped') && !document.getElementById('means')"), "no runs repeat one experiment"
+
+    # Runs that differ only in their seeds have one line with a band: here losses of l and 1.5 l.
+    page.open(grouped)
+    lines = "view.charts.find((c) => c.spec.id === 'loss').lines"
+    means = page.run(lines + ".filter((l) => l.series.members && l.series.part === 1).map((l) => l.raw)[0]")
+    assert len(means) == len(evaluations), means
+    for (step, mean, deviation), row in zip(means, evaluations):
+        assert step == row["step"] and near(mean, 1.25 * row["loss"]) and near(deviation, 0.5 * row["loss"] / math.sqrt(2)), (means, row)
+    bands = "document.querySelectorAll('#chart-loss .band').length"
+    count = page.run(lines + ".length")
+    assert page.run(bands) == 2, page.run(bands)
+    assert page.run("[...document.querySelectorAll('#means tbody td:nth-child(2)')].map((cell) => cell.textContent)") in (["2", "1"], ["1", "2"])
+    assert "2 runs" in page.run("document.querySelector('#chart-loss .legend').textContent")
+    page.run("document.querySelector('#grouped input').click()")
+    assert [page.run(lines + ".length"), page.run(bands)] == [count + 2, 0], (page.run(lines + ".length"), count)
 
     assert not page.errors, page.errors
     # A page of hostile texts shows them, and runs none. It refreshes while its run is "running", and keeps its place.

@@ -79,6 +79,19 @@ run "$build/compare_runs" group/a-name-that-is-rather-long another-name-that-is-
 expect "a name in runs/ may be a path" test "$code" = 0
 expect_line "results that are the same are named once" '^all runs: status complete, model resnet_small'
 expect_line "the others in a line of each run" '^two 0\.05'
+cp -r runs/one runs/again
+python3 - <<'PYTHON'
+import json, re
+config = open("runs/again/config.toml").read()
+open("runs/again/config.toml", "w").write(re.sub("(?m)^seed=.*", "seed=5", config))
+rows = [json.loads(line) for line in open("runs/again/metrics.jsonl")]
+for row in rows:
+    if row["kind"] == "evaluation":
+        row["loss"] *= 1.5
+open("runs/again/metrics.jsonl", "w").write("".join(json.dumps(row) + "\n" for row in rows))
+PYTHON
+run "$build/compare_runs" two one again --output grouped.html
+expect "runs with other seeds are compared" test "$code" = 0
 mkdir empty
 run "$build/report_runs" empty
 expect_error "a folder without a run" 2 'empty summary\.json'
@@ -172,8 +185,8 @@ expect "a page of hostile texts" test "$code" = 0
 sed -i 's/"status": "complete"/"status": "running"/; s/^  "step": 9/  "step": 0/' runs/two/summary.json  # killed
 run "$build/compare_runs" one two
 expect_line "the logged steps of a killed run" '^steps 12/12 9/9$'
-run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html hostile/report.html old/report.html runs/nan/report.html \
-  new.html killed.html runs/early/report.html
+run python3 "$here/page.py" runs/one/report.html runs/one/metrics.jsonl runs/compare.html grouped.html hostile/report.html \
+  old/report.html runs/nan/report.html new.html killed.html runs/early/report.html
 [[ $code != 77 || $failures != 0 ]] || skip "chromium is not installed (scripts/install_dependencies.sh --tests)"
 expect "the pages in a browser" test "$code" = 0
 finish

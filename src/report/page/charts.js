@@ -109,11 +109,16 @@ class Chart {
   }
 
   shownSeries() {
-    return this.spec.series.filter((series) => !view.hidden.has(series.run));
+    const shown = this.spec.series.filter((series) => !view.hidden.has(series.run));
+    return view.grouped ? grouped(shown) : shown;
   }
 
-  /** The points of a series that are numbers, by the unit of the x axis. */
+  /**
+   * The points [x, y] of a series that are numbers, by the unit of the x axis. Those of a group
+   * also have the deviation.
+   */
   points(series) {
+    if (series.members) return meanPoints(series.members.map((one) => this.points(one)));
     const xs = axisOf(series.columns, series.run), ys = series.columns[series.name] || [],
           result = [];
     for (let i = 0; i < ys.length; ++i)
@@ -130,7 +135,9 @@ class Chart {
             .map((series) => {
               const raw = this.points(series);
               const smooth = series.smooth && view.smoothing > 0 && raw.length > 2;
-              const means = series.means ? this.points({...series, columns: series.means}) : raw;
+              const means = series.means && !series.members ?
+                  this.points({...series, columns: series.means}) :
+                  raw;
               return {series, raw, shown: smooth ? smoothed(means, view.smoothing) : raw, smooth};
             })
             .filter((line) => line.raw.length > 0);
@@ -156,8 +163,8 @@ class Chart {
     if (!(x1 > x0)) [x0, x1] = known(x0) ? [x0 - 0.5, x0 + 0.5] : [0, 1];
     let [y0, y1] = span(points.map(([, y]) => y));
     // Raw points may lie outside, but not the middle 98 % of them.
-    const sorted = raws.map(([, y]) => y).sort((a, b) => a - b),
-          cut = Math.floor(sorted.length / 100);
+    const values = raws.flatMap(([, y, spread = 0]) => this.log ? [y] : [y - spread, y + spread]);
+    const sorted = values.sort((a, b) => a - b), cut = Math.floor(sorted.length / 100);
     if (sorted.length > 0) {
       y0 = Math.min(y0, sorted[cut]);
       y1 = Math.max(y1, sorted[sorted.length - 1 - cut]);
@@ -231,8 +238,13 @@ class Chart {
             .map(([x, y], i) => `${i ? 'L' : 'M'}${this.x(x).toFixed(1)} ${this.y(y).toFixed(1)}`)
             .join('');
     const stroke = {fill: 'none', stroke: color, 'stroke-linejoin': 'round', 'clip-path': clip};
-    if (smooth)
+    if (series.members) {
+      const spread = raw.map(([x, , deviation]) => [x, deviation]);
+      const band = bandOf(shown, smooth ? smoothed(spread, view.smoothing) : spread);
+      this.svg.append(make('path', {d: path(band), class: 'band', fill: color, 'clip-path': clip}));
+    } else if (smooth) {
       this.svg.append(make('path', {...stroke, d: path(raw), class: 'raw', 'stroke-width': 1}));
+    }
     this.svg.append(make('path', {
       ...stroke,
       d: path(shown),

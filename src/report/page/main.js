@@ -15,7 +15,7 @@ function runCell(run, i) {
     view.hidden[e.target.checked ? 'delete' : 'add'](run);
     refreshCharts();
   };
-  const look = line({color: i % 8, dash: DASHES[Math.floor(i / 8) % 4]});
+  const look = line(lookOf(run, i));
   const parts = run.label.split(/(?<=,)/).flatMap((part) => [part, make('wbr')]);
   return make(
       'label', {class: 'swatch'}, make('input', {type: 'checkbox', checked: true, onchange}), look,
@@ -191,10 +191,12 @@ function main() {
   for (const run of data.runs)
     run.began = Math.min(
         ...Object.values(run.rows).flatMap((rows) => rows.columns.time || []).filter(known));
+  findGroups();
   heading();
-  const sections = comparison ?
-      [results, curves, differences] :
-      [overview, curves, classes, precisionRecallCurves, mistakes, stepTime, memory, machine, commands, options];
+  const sections = comparison ? [results, means, curves, differences] : [
+    overview, curves, classes, precisionRecallCurves, mistakes, stepTime, memory, machine, commands,
+    options
+  ];
   for (const draw of sections) {
     try {
       draw();

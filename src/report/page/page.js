@@ -121,11 +121,14 @@ function seriesOf(parts) {
       if (comparison && style.single) return;
       const values = columns(run, kind)[name] || [];
       if (!values.some(known) && !(style.marks && values.length > 0)) return;  // marks show NaN too
-      const alone = parts.length === 1 || parts[1][3]?.single, count = comparison ? number : i;
-      const dash = DASHES[(Math.floor(count / 8) + (comparison ? i : 0)) % 4];
+      const alone = parts.length === 1 || parts[1][3]?.single;
+      const own =
+          comparison ? lookOf(run, number) : {color: i % 8, dash: DASHES[Math.floor(i / 8) % 4]};
+      const dash = DASHES[(DASHES.indexOf(own.dash) + (comparison ? i : 0)) % 4];
       const look = {
-        color: count % 8,
+        color: own.color,
         dash: comparison ? dash : style.dash ?? dash,
+        part: i,
         label: !comparison ? label :
             alone          ? run.label :
                              `${run.label}, ${label}`
@@ -235,7 +238,7 @@ function curves() {
           short(rows.count)} training rows, with all extremes of loss, speed and communication.`);
   }
   section(
-      'curves', 'Curves',
+      'curves', 'Curves', groupSwitch(),
       make('div', {class: 'grid'}, drawn.map((spec) => new Chart(spec).element)),
       notes.length > 0 ? reason(notes.join(' ')) : null,
       make(
@@ -339,7 +342,9 @@ function classes() {
                   {sorts: true})));
   section(
       'classes', 'Classes',
-      make('p', {class: 'reason'}, `${found.set}, ${found.about}, step ${short(found.step)}.` +
+      make(
+          'p', {class: 'reason'},
+          `${found.set}, ${found.about}, step ${short(found.step)}.` +
               (measures ? ` F1 ${mean('f1')}, balanced accuracy ${mean('balanced_accuracy')}, AUC ${
                               mean('auc')}, each the mean of the classes.` :
                           '')),
@@ -368,7 +373,9 @@ function mistakes() {
           `${(100 * m.probability).toFixed(0)} % sure, is ${found.classes[m.label]}`, make('br'),
           make('span', {class: 'reason', title: `sample ${m.sample}`}, `loss ${short(m.loss)}`),
           m.file ? make('span', {class: 'file', title: m.file}, m.file.split('/').pop()) : null));
-  const note = worst.some((m) => m.image || m.text) ? [] : [reason('These samples are neither images nor texts.')];
+  const note = worst.some((m) => m.image || m.text) ?
+      [] :
+      [reason('These samples are neither images nor texts.')];
   section(
       'mistakes', 'Worst mistakes',
       make(
