@@ -49,7 +49,7 @@ for program in "pack_images $folder/nowhere $folder/no.h5" "evaluate $folder/who
   ranks 1 $program
   expect_error "${program%% *}: a folder that is not there" 2 "${program%% *}: $folder/nowhere.does.not.exist --data"
 done
-ranks 1 train_images --data "$photos" --model resnet20 --image-size 1024 --global-batch 4096 --steps 1 --threads 1
+ranks 1 train_images --data "$photos" --model resnet20 --image-size 1024 --global-batch 16384 --steps 1 --threads 1
 expect_error "images that are too large" 1 "out.of.memory --batch --image-size"
 ranks 2 "${run[@]}" --data "$folder/photos.h5"
 expect_error "a packed file for a folder" 2 "$folder/photos.h5 --dataset.packed"

@@ -317,6 +317,7 @@ TEST(PortableKernels, ConvolutionsOfAllShapes) {
       {.input = {{20, 2, 2, 40}}, .filters = 96, .kernel = 3, .pad = 1, .relu = true},
       {.input = {{2, 3, 3, 96}}, .filters = 260, .kernel = 1, .groups = 2},
       {.input = {{3, 4, 4, 48}}, .filters = 130, .kernel = 2, .stride = 2},
+      {.input = {{5, 920, 920, 1}}, .filters = 2, .kernel = 1},  // more than one long line
   };
   for (const ConvolutionSpec& spec : specs) check_convolution(spec);
 }

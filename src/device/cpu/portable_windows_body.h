@@ -31,13 +31,17 @@ class Windows {
     }
     runs_.push_back({y, x, (taps_ - 1) * channels_, channels_});
   }
-  /// After the last tap: images whose rows are their pixels become one long line.
+  /// After the last tap: images whose rows are their pixels become one long line, or one each if
+  /// the tiles of all would fill the memory.
   void finish() {
     const bool plain = runs_.size() == 1 && taps_ == 1 && step_ == 1 && runs_[0].y == 0 &&
                        runs_[0].x == 0 && grid_height_ == height_ && grid_width_ == width_;
     if (!plain) return;
-    grid_width_ = width_ = images_ * height_ * width_;
-    images_ = grid_height_ = height_ = 1;
+    constexpr std::int64_t kLongest = 1 << 22;
+    const std::int64_t joined = images_ * height_ * width_ <= kLongest ? images_ : 1;
+    grid_width_ = width_ = joined * height_ * width_;
+    images_ /= joined;
+    grid_height_ = height_ = 1;
   }
 
   struct Place {
