@@ -15,6 +15,7 @@ struct ModelOptions {
   std::string given;    ///< --model: a name, or a file of layers; after parsing never empty
   std::string name;     ///< after parsing one of models(), or the file's name without ".toml"
   std::string network;  ///< the text of the file (net/description/network_file.h); empty: none
+  std::string why;      ///< for people: why the program chose it; empty: the user names it
   Type precision = Type::f32;
   std::string init;      ///< a checkpoint whose weights the run begins with; empty: random ones
   bool sync_bn = false;  ///< batch norm uses the mean and variance of all shards

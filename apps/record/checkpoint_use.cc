@@ -1,5 +1,6 @@
 #include "apps/record/checkpoint_use.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "apps/record/broadcast.h"
@@ -22,8 +23,8 @@ namespace lockstep {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Split, share, seed, fold, folds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, vocabulary,
                                    validation, check, identity, folder)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, weights,
-                                   network, images, step, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, program,
+                                   weights, network, images, step, seed)
 
 namespace {
 
@@ -86,6 +87,7 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
                              .dataset = facts.text("dataset"),
                              .model = facts.text("model"),
                              .precision = facts.text("precision"),
+                             .program = facts.text("program"),
                              .weights = weights_of(checkpoint, weights),
                              .network = facts.text("network"),
                              .images = images_of(facts),
@@ -105,6 +107,18 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
   return result;
 }
 
+/// Throws the usage Error if `registry` lacks `name`: a program of the user's own may have it.
+template <class Entry>
+void require_known(std::span<const Entry> registry, std::string_view name,
+                   const EvaluatedCheckpoint& checkpoint) {
+  if (std::ranges::any_of(registry, [&](const Entry& entry) { return entry.name == name; })) return;
+  fail_usage(
+      "{} has the {} {}, which is unknown here. {} trained it. If that is your own program, pass "
+      "the same words to {} evaluate, classify or export.",
+      checkpoint.file, Entry::kind, one_line(std::string(name)), one_line(checkpoint.program),
+      one_line(checkpoint.program));
+}
+
 /// The folder itself, or checkpoints/ in it.
 std::filesystem::path files_in(const std::filesystem::path& folder) {
   std::error_code unreadable;
@@ -113,6 +127,16 @@ std::filesystem::path files_in(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+ModelEntry EvaluatedCheckpoint::entry() const {
+  if (network.empty()) require_known(models(), model, *this);
+  return model_called(model, network, file + "/" + kNetworkFile);
+}
+
+const DatasetEntry& EvaluatedCheckpoint::source() const {
+  require_known(datasets(), dataset, *this);
+  return find(datasets(), dataset);
+}
 
 std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   // A listed file that vanishes made room for a newer one: list again. No run that trains removes
@@ -307,7 +331,7 @@ bool are_training_images(const DataOfCheckpoint& trained, const std::string& ide
 std::string data_of_run(const EvaluatedCheckpoint& checkpoint) {
   const std::string& folder = checkpoint.images.folder;
   std::error_code unreadable;  // opening the data reports the error
-  if (find(datasets(), checkpoint.dataset).files.empty()) return "";
+  if (checkpoint.source().files.empty()) return "";
   if (folder.empty())
     fail_usage("{} does not name its folder of the data set {}. Pass --data DIR.", checkpoint.file,
                checkpoint.dataset);
@@ -319,7 +343,7 @@ std::string data_of_run(const EvaluatedCheckpoint& checkpoint) {
 
 OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
                          const HostRanks& host, std::vector<std::string>& notes) {
-  const DatasetEntry& entry = find(datasets(), checkpoint.dataset);
+  const DatasetEntry& entry = checkpoint.source();
   const bool generated = entry.files.empty();
   if (generated && !directory.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);

@@ -47,6 +47,7 @@ std::filesystem::path checkpoint_folder(const std::string& run);
 /// A checkpoint without its weights.
 struct EvaluatedCheckpoint {
   std::string file, dataset, model, precision;
+  std::string program;  ///< that trained it; empty: it is not known
   std::string weights;  ///< "ema": the moving average; "raw": the weights
   std::string network;  ///< the text of the user's own network; empty: none
   DataOfCheckpoint images;
@@ -55,8 +56,10 @@ struct EvaluatedCheckpoint {
 
   const char* section() const { return weights == "ema" ? "ema" : "parameters"; }
   const char* weights_text() const { return weights == "ema" ? "moving average" : "raw weights"; }
-  /// Throws Error if this program does not know the model.
-  ModelEntry entry() const { return model_called(model, network, file + "/" + kNetworkFile); }
+  /// Throws a usage Error if this program does not know the model.
+  ModelEntry entry() const;
+  /// The entry of `dataset`. Throws a usage Error if this program does not know it.
+  const DatasetEntry& source() const;
 };
 
 /// The options that choose weights.

@@ -150,10 +150,11 @@ void Evaluation::change_to(const Dataset& dataset) {
 }
 
 std::int64_t Evaluation::batch_size(const Device& device, const Dataset& dataset) {
-  if (device.traits().memory_is_host) return kBatch;
   constexpr std::int64_t kValues = 1 << 25;  // of all samples: photos have 150,000
-  const std::int64_t most = std::min(kValues / dataset.sample_shape().count(), dataset.size());
-  return std::clamp(most, kBatch, kDeviceBatch);
+  const std::int64_t each = dataset.sample_shape().count();
+  if (device.traits().memory_is_host)
+    return std::clamp<std::int64_t>(kValues / 16 / each, 16, kBatch);
+  return std::clamp(std::min(kValues / each, dataset.size()), kBatch, kDeviceBatch);
 }
 
 Evaluation::~Evaluation() {
@@ -248,7 +249,7 @@ View Evaluation::mean_of_views(View images) {
 }
 
 Answers Evaluation::first_batch() {
-  std::int64_t count = std::min(kBatch, dataset_->size());
+  std::int64_t count = std::min({kBatch, batch_, dataset_->size()});
   rows_ = from(0, count);
   const View logits = score_batch(0, count);
   require(bool(logits), "the first {} samples are damaged. Replace their files.", count);

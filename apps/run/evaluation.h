@@ -54,10 +54,11 @@ std::vector<std::string> newly_skipped(const Comm& comm, const Dataset& data);
 /// batches.
 class Evaluation {
  public:
-  /// Samples of a batch in the host's memory. An asynchronous device needs more to be busy.
+  /// Most samples of a batch in the host's memory. An asynchronous device needs more to be busy.
   static constexpr std::int64_t kBatch = 100, kDeviceBatch = 1000;
 
-  /// kBatch or kDeviceBatch samples, but of large images fewer than the latter.
+  /// kBatch or kDeviceBatch samples, but of large images fewer: 16 photos of 224 pixels in the
+  /// host's memory, so that the ranks share the work on few photos.
   static std::int64_t batch_size(const Device& device, const Dataset& dataset);
 
   /// With `views` the logits of an image are the weighted mean of those of kTestViews. Throws the
@@ -92,7 +93,7 @@ class Evaluation {
   std::optional<EvaluationResult> run(const Comm& comm, float* parameters,
                                       const std::function<bool(double)>& keep_going);
 
-  /// Local, after run(): the first samples of the data set, at most kBatch.
+  /// Local, after run(): the first samples of the data set, at most kBatch and a batch.
   Answers first_batch();
 
  private:

@@ -13,6 +13,7 @@
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/training_clock.h"
 #include "apps/step/share_tuner.h"
+#include "apps/tell/summary.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -117,10 +118,23 @@ class TrainingLoop {
       }
       epoch_.add(*totals);
       if (reports(collected_)) report(collected_, *totals);
+      tell_length();
       reporter_.progress(collected_, totals->cross_entropy);
       asked = asked | Votes{totals->stop, totals->save};
     }
     return asked;
+  }
+
+  /// Once, as soon as the speed is known.
+  void tell_length() {
+    constexpr std::int64_t kSteps = 3;
+    constexpr double kSeconds = 3;
+    const double now = now_seconds();
+    if (told_length_ || collected_ < plan_.start.step + kSteps || clock_.trained(now) < kSeconds)
+      return;
+    told_length_ = true;
+    const double each = clock_.seconds_per_step(now, collected_ + step_.done_ahead());
+    if (const auto text = time_text(plan_, collected_, each); !text.empty()) reporter_.line(text);
   }
 
   void after_step(std::int64_t done, Votes asked) {
@@ -316,6 +330,7 @@ class TrainingLoop {
   std::set<std::string> named_;  ///< damaged images
   StepTimes last_times_;         ///< at the end of the clock's last interval
   std::int64_t collected_ = 0;   ///< steps whose totals are known
+  bool told_length_ = false;
   /// The last hash of the weights, on rank 0.
   struct {
     std::int64_t step = -1;

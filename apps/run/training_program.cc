@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/options/recipe.h"
 #include "apps/record/run_facts.h"
 #include "apps/record/run_place.h"
+#include "apps/run/default_model.h"
 #include "apps/run/trainer.h"
 #include "collectives/world.h"
 #include "net/description/network_file.h"
@@ -22,7 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Whether the program chooses the model by the photos.
+bool chooses(const Program& program, const DatasetEntry& data) {
+  return program.resizes && data.resizes && program.model.empty();
+}
+
 std::string_view default_model(const Program& program, const DatasetEntry& data) {
+  if (chooses(program, data)) return kPhotoModel;
   return program.model.empty() ? data.model : program.model;
 }
 
@@ -53,8 +61,15 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
   describe_recipe(rows, program.recipe, program.name);
-  const std::string model(default_model(program, data));
-  describe_recipe(rows, find(models(), model).recipe, "The default model " + model);
+  const ModelEntry& model = find(models(), default_model(program, data));
+  const bool photos = chooses(program, data);
+  describe_recipe(rows, photos ? recipe_for_photos(model, /*tuned=*/false) : model.recipe,
+                  "The default model " + model.name);
+  if (photos) {
+    rows.at("--model").about +=
+        fmt::format("\nImages below {} pixels get {}. With --init it is the model of the weights.",
+                    kSmallEdge, kSmallImageModel);
+  }
 }
 
 /// The checkpoint that the run continues from; empty: none.
@@ -95,11 +110,17 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
     fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
                given);
   if (o.model.as_published) given = program.as_published;
-  if (given.empty()) given = default_model(program, data);
+  std::optional<DefaultModel> chosen;
+  if (given.empty() && chooses(program, data)) chosen = default_for_photos(o, data);
+  if (given.empty()) given = chosen ? chosen->name : default_model(program, data);
   o.schedule.default_steps = data.steps;
   o.model.name = given;
   if (is_network_file(given)) read_network(o);
   const ModelEntry& model = o.entry = model_called(o.model.name, o.model.network, given);
+  if (chosen) {
+    o.model.why = chosen->why;
+    o.entry.recipe = chosen->recipe;
+  }
   if (program.resizes && data.resizes && o.data.images.size == 0)
     o.data.images.size = static_cast<int>(model.sample[1]);
   if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&

@@ -1,6 +1,7 @@
 #include "apps/tell/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "apps/record/fact_words.h"
@@ -237,6 +238,16 @@ void add_network(const RunParts& f, Lines& lines) {
             fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", options.model.name,
                         model.layout().trainable(), model.training_flops() * plan.shards * 1e-9,
                         name_of(model.type())));
+  if (const ModelOptions& o = options.model; !o.why.empty()) {
+    const bool begins = f.resumption.file.empty();
+    const char* others = begins ? "; --model NAME chooses another (--list)" : "";
+    lines.add("", fmt::format("chosen because {}{}", o.why, others));
+    if (begins && o.init.empty()) {
+      lines.add("",
+                "random weights; published ones need fewer epochs: scripts/get_weights.sh "
+                "resnet18, then --init FILE");
+    }
+  }
   const double steps_per_epoch =
       static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
   lines.add("batch", fmt::format("{} = {} of {}, {}; {:.1f} steps per epoch", plan.global_batch,
@@ -265,7 +276,7 @@ void add_idle_options(const RunParts& f, Lines& lines) {
                   reducer.name);
     lines.add("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
   }
-  if (options.model.sync_bn && !f.step.sync_bn()) {
+  if (options.model.sync_bn && !f.step.sync_bn() && options.model.why.empty()) {
     lines.add("note",
               fmt::format("--sync-bn does nothing: {} has no batch norm", options.model.name));
   }
@@ -283,6 +294,23 @@ void add_idle_options(const RunParts& f, Lines& lines) {
 }
 
 }  // namespace
+
+std::string time_text(const RunPlan& plan, std::int64_t step, double each) {
+  constexpr double kLong = 600;  // seconds
+  const auto words = [](double seconds) {
+    const auto s = std::llround(seconds), minutes = (s + 30) / 60;
+    return seconds < 10    ? fmt::format("{:.1f} s", seconds)
+           : s < 100       ? fmt::format("{} s", s)
+           : minutes < 100 ? fmt::format("{} min", minutes)
+                           : fmt::format("{} h {} min", minutes / 60, minutes % 60);
+  };
+  const double left = each * static_cast<double>(plan.steps - step),
+               steps =
+                   static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
+  if (left < kLong) return "";
+  return fmt::format("{:<12} about {} left at this speed, {} per epoch; --epochs N sets the length",
+                     "time", words(left), words(each * steps));
+}
 
 std::string order_text(const RunPlan& plan) {
   const std::string ranks = plan.sums_micro_batches ? counted(plan.shares.ranks(), "rank")

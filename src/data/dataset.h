@@ -245,6 +245,9 @@ struct DatasetEntry {
   OpenedData (*open_test)(const DataSource& source, const DataOfCheckpoint& trained) = nullptr;
   /// Whether ImageOptions::size brings its images to one size.
   bool resizes = false;
+  /// The median of the shorter edges of a few training images in `folder`, in pixels; 0: none can
+  /// be read. Any thread; throws nothing. Null: the images are no files.
+  std::int64_t (*usual_edge)(const std::filesystem::path& folder) = nullptr;
   /// Whether --data is one file instead of a folder.
   bool one_file = false;
   /// Whether its samples are texts, which TextOptions describe. --data is a folder or a file.

@@ -79,8 +79,26 @@ expect "a data set of the user's own is trained on" test "$code" = 0
 expect_line "and learnt" 'step 20/20 accuracy 100%'
 run "$prefix/bin/export_model" "$folder/striped" "$folder/striped.onnx"
 expect_error "its samples have no form" 1 '^export_model: striped SampleFormat'
-learn small --dataset synthetic --steps 2 --no-run
+run "$prefix/bin/evaluate" "$folder/striped"
+expect_error "its data set is its program's" 2 '^evaluate: striped data.set.stripes, unknown train_stripes.evaluate'
+run mpirun --oversubscribe -np 2 "$trainer/build/stripes" evaluate "$folder/striped" --threads 1
+expect_line "which evaluates it" '^step.20 top-1 100.samples'
+python3 "$here/example_data.py" "$folder" 8 1 1
+learn small --data photos --image-size 16 --steps 2 --run own
 expect "a model of the user's own is trained" test "$code" = 0
+own() { run "$trainer/build/small" "$@" --weights raw; }
+own evaluate own --threads 1
+expect_line "its program evaluates it" '^step.2 raw top-1 8.samples'
+own classify own photos/test/dog/1.bmp --threads 1
+expect_line "classifies" '^photos/test/dog/1.bmp: cat dog'
+own export own own.onnx
+expect_line "and exports it" '^own.onnx: small, raw'
+own export_model own own.onnx
+expect_error "a file that exists" 2 '^train_small.export_model: own.onnx exists'
+run "$prefix/bin/classify" own photos/test/dog/1.bmp
+expect_error "other programs name it" 2 '^classify: own/ model.small, unknown train_small.evaluate'
+run "$trainer/build/small" --help
+expect_line "its help lists these words" '^train_small.evaluate train_small.classify train_small.export'
 learn small --dataset synthetic --model smal --no-run
 expect_error "and suggested" 2 '^train_small small'
 finish

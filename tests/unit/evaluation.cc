@@ -29,6 +29,17 @@ TEST(Evaluation, RefusesAnotherShapeThanTheModels) {
                [&] { Evaluation(*device, find(models(), "tutorial"), flat, Type::f32); });
 }
 
+TEST(Evaluation, TakesFewLargeImagesAtOnce) {
+  struct Square : Flat {
+    explicit Square(int edge) : edge(edge) {}
+    Shape sample_shape() const override { return {1, edge, edge, 3}; }
+    const int edge;
+  };
+  const auto device = make_cpu_device(1);
+  for (const auto& [edge, batch] : {std::pair(24, 100), {64, 100}, {128, 42}, {224, 16}, {999, 16}})
+    EXPECT_EQ(Evaluation::batch_size(*device, Square(edge)), batch) << edge;
+}
+
 TEST(TestViews, AreMovedReflectedAndMirrored) {
   double weights = 0;
   for (const TestView& view : kTestViews) weights += view.weight;

@@ -22,5 +22,15 @@ TEST(Order, NamesTheNumbersOfRanksThatGiveTheSameBits) {
   EXPECT_TRUE(mentions(text(4, 2, /*of_micro_batches=*/true), {"weights on 2 ranks"}));
 }
 
+TEST(Time, IsToldForLongRuns) {
+  RunPlan plan;
+  plan.steps = 1000;
+  plan.dataset_size = 480;
+  plan.global_batch = 48;
+  EXPECT_EQ(time_text(plan, 500, 1.1), "") << "nine minutes";
+  EXPECT_TRUE(mentions(time_text(plan, 500, 1.5), {"13 min left", "15 s per epoch", "--epochs"}));
+  EXPECT_TRUE(mentions(time_text(plan, 0, 12), {"3 h 20 min left", "2 min per epoch"}));
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -266,6 +266,18 @@ OpenedData open_test_packed(const DataSource& source, const DataOfCheckpoint& tr
   return photo_sets(std::move(index), std::move(opened.images), source, &trained);
 }
 
+namespace {
+
+std::int64_t usual_edge_of(const std::filesystem::path& file) {
+  try {
+    return usual_edge(*open({.folder = file, .images = {.size = 1}}).images[kTrain]);
+  } catch (const Error&) {  // opening the data set reports it
+    return 0;
+  }
+}
+
+}  // namespace
+
 DatasetEntry packed() {
   return {.name = "packed",
           .about = "your own images in one file, which pack_images writes",
@@ -276,6 +288,7 @@ DatasetEntry packed() {
           .own = true,
           .open_test = open_test_packed,
           .resizes = true,
+          .usual_edge = usual_edge_of,
           .one_file = true};
 }
 

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
+#include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photo_augmentations.h"
 #include "src/data/normalisation.h"
@@ -174,6 +175,41 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
   return std::make_shared<EncodedFiles>(std::move(files));
+}
+
+std::int64_t usual_edge(const EncodedImages& images) {
+  constexpr std::int64_t kMost = 9;
+  std::vector<std::int64_t> edges;
+  const std::int64_t count = std::min(kMost, images.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t index = i * images.size() / count;
+    try {
+      const ImageSize size = image_size(images.read(index), images.name(index));
+      edges.push_back(std::min(size.height, size.width));
+    } catch (const Error&) {  // the check of all images names it
+    }
+  }
+  std::ranges::sort(edges);
+  return edges.empty() ? 0 : edges[edges.size() / 2];
+}
+
+std::int64_t usual_edge_in(const std::filesystem::path& folder) {
+  constexpr std::size_t kClasses = 3, kEach = 3;
+  LabelledFiles some;
+  try {
+    const Folders root = folders_in(folder);
+    const Folders train = root.parts[kTrain].empty() ? root : folders_in(root.parts[kTrain]);
+    some.folder = train.path.string();
+    for (std::size_t i = 0; i < std::min(kClasses, train.classes.size()); ++i) {
+      std::vector<FoundFile> files = files_of_class(train.path / train.classes[i]);
+      std::erase_if(files, [](const FoundFile& file) { return !has_image_name(file.name); });
+      files.resize(std::min(kEach, files.size()));
+      for (const FoundFile& file : files)
+        some.add(train.classes[i] + "/" + file.name, 0, file.bytes);
+    }
+  } catch (const Error&) {  // opening the data set reports it
+  }
+  return usual_edge(*encoded_images(std::move(some)));
 }
 
 /// 224 of 256 pixels, as torchvision evaluates photos. Other samples are whole images.

@@ -28,6 +28,12 @@ class EncodedImages {
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files);
 
+/// The median of the shorter edges of at most nine images, evenly spread, in pixels; 0: none can be
+/// read.
+std::int64_t usual_edge(const EncodedImages& images);
+/// DatasetEntry::usual_edge of a folder: of the first three images of the first three classes.
+std::int64_t usual_edge_in(const std::filesystem::path& folder);
+
 /// A data set of `images` whose samples are options.size x options.size x options.channels(), as of
 /// SampleFormat::Kind::values. Training draws a crop (random_box), the flips, and the changes of
 /// colours. It decodes JPEG files at a lower resolution if enough pixels are left. Evaluation sees

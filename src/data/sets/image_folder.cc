@@ -82,7 +82,8 @@ DatasetEntry folder() {
           .open = open_folder,
           .own = true,
           .open_test = open_test_folder,
-          .resizes = true};
+          .resizes = true,
+          .usual_edge = usual_edge_in};
 }
 
 }  // namespace lockstep

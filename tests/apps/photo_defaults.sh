@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The model, the length and the batch that train_images chooses for photos, also when it resumes and with weights of others.
+# usage: photo_defaults.sh BUILD_FOLDER
+# shellcheck source=SCRIPTDIR/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+cd "$folder" || exit 1
+python3 "$here/example_data.py" . 8 1 1  # images of 40 to 68 x 48 pixels
+photos() { run "$build/train_images" --data photos --threads 1 "$@"; }
+trained() { run mpirun -np 2 "$build/train_images" --data photos --threads 1 --eval-every 0 "$@"; }
+
+trained --check
+expect_line "small images get a small network" '^model resnet20'
+expect_line "it is explained" 'chosen because 44.pixels --model'
+expect_line "and so are its weights" 'random.weights get_weights.sh --init'
+expect_line "the batch suits few photos" '^batch 48 2.shards.of.24'
+expect_line "batch norm sees all of them" '^batch.norm global.batch'
+expect_line "and the length" '^length 30.steps,.90.0.epochs'
+photos --image-size 64 --check
+expect_line "larger ones get a network for photos" '^model resnet18'
+photos --image-size 32 --model resnet18 --check
+expect "a model that is named needs no reason" test "$code:$(grep -c '^ .*chosen' "$folder/out")" = 0:0
+expect_line "and has its own recipe" '^batch 256'
+
+# A run continues as it began, whatever the defaults are now.
+trained --model resnet_small --lr 0.05 --global-batch 4 --steps 2 --lr-schedule constant --run old
+expect "a run with options of its own" test "$code" = 0
+trained --lr-schedule constant --steps 4 --run old
+expect_line "it resumes without them" '^resumed step.2.of.4'
+expect_line "with its model" '^model resnet_small,'
+expect_line "which is explained" 'chosen because the.run.began.with.it'
+expect_line "with its batch and its rate" '^step.4/4 lr.0.05'
+trained --steps 1
+trained --steps 1
+expect_line "the same command finds its run" '^complete.already runs/train_images-resnet20-1/'
+
+photos --init old --no-run --check
+expect_line "the weights decide" '^model resnet_small,'
+expect_line "and the run is short" '^length 3.steps,.9.00.epochs'
+photos --init resnet34.safetensors --image-size 32 --no-run --check
+expect_error "the name of weights that do not exist" 1 '^train_images: resnet34.safetensors'
+photos --data nothing --no-run
+expect_error "a folder that does not exist" 2 '^train_images: nothing'
+
+launch 2 train_images --data photos --threads 1 --eval-every 0 --no-run --epochs 1000000
+await 30 grep -q '^time  *about [0-9]* h [0-9]* min left at this speed, [0-9.]* s per epoch; --epochs' "$folder/out"
+kill -USR1 "$(pid_of_rank 0)"
+collect
+expect_error "it stops" 1 'Nothing.was.saved'
+finish

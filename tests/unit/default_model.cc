@@ -1,0 +1,117 @@
+// The model of a run on photos whose user names none.
+#include "apps/run/default_model.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "src/base/table.h"
+#include "src/data/image/packed.h"
+#include "tests/support/files.h"
+#include "tests/support/image_bytes.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DefaultModelTest : public testing::Test {
+ protected:
+  void write(const std::string& file, int width, int height) const {
+    const fs::path path = folder_ / file;
+    fs::create_directories(path.parent_path());
+    put_image(path, png_of(Bytes(std::size_t{3} * width * height), width, height));
+  }
+  /// Two classes of three training images and a test image.
+  void write_all(int width, int height) const {
+    for (const char* name : {"cat", "dog"}) {
+      for (const char* file : {"a", "b", "c"})
+        write(fmt::format("train/{}/{}.png", name, file), width, height);
+      write(fmt::format("test/{}/a.png", name), width + 1, height);
+    }
+  }
+  DefaultModel choice(const std::string& data_set = "folder") const {
+    return default_for_photos(options_, find(datasets(), data_set));
+  }
+  std::map<std::string, std::string> recipe() const {
+    const Recipe recipe = choice().recipe;
+    std::map<std::string, std::string> values(recipe.begin(), recipe.end());
+    EXPECT_EQ(values.size(), recipe.size()) << "an option is set twice";
+    return values;
+  }
+
+  const TemporaryDirectory folder_;
+  Options options_;
+
+ private:
+  void SetUp() override { options_.data.folder = folder_.path(); }
+};
+
+TEST_F(DefaultModelTest, TheImagesDecide) {
+  EXPECT_EQ(choice().name, "resnet18") << "no images: opening the data reports it";
+  write_all(80, 64);
+  EXPECT_EQ(choice().name, "resnet18");
+  EXPECT_TRUE(mentions(choice().why, {"64 pixels"}));
+  write_all(63, 900);
+  EXPECT_EQ(choice().name, "resnet20");
+  write("train/cat/a.png", 20, 20);
+  write("train/dog/b.png", 500, 500);
+  std::ofstream(folder_ / "train/dog/a.png") << "no image";
+  std::ofstream(folder_ / "train/cat/0.txt") << "no image";
+  EXPECT_TRUE(mentions(choice().why, {"63 pixels"})) << "the median of 20, 63, 63, 63 and 500";
+  fs::rename(folder_ / "train/cat", folder_ / "cat");
+  fs::rename(folder_ / "train/dog", folder_ / "dog");
+  fs::remove_all(folder_ / "train");
+  EXPECT_EQ(choice().name, "resnet20") << "folders of classes without train/";
+  options_.data.images.size = 128;
+  EXPECT_EQ(choice().name, "resnet18") << "the size that the network sees";
+  options_.data.images.size = 32;
+  EXPECT_EQ(choice().name, "resnet20");
+}
+
+TEST_F(DefaultModelTest, PackedImagesDecideToo) {
+  write_all(40, 50);
+  const TemporaryDirectory out;
+  std::vector<std::string> notes;
+  pack_images({.folder = folder_.path()}, out / "packed.h5", notes);
+  options_.data.folder = out / "packed.h5";
+  EXPECT_EQ(choice("packed").name, "resnet20");
+  EXPECT_TRUE(mentions(choice("packed").why, {"40 pixels"}));
+  std::ofstream(out / "packed.h5") << "damaged";
+  EXPECT_EQ(choice("packed").name, "resnet18");
+}
+
+TEST_F(DefaultModelTest, TheRecipeSuitsASmallSet) {
+  std::map<std::string, std::string> values = recipe();
+  EXPECT_EQ(values["optimizer"], "sgd") << "of the model";
+  EXPECT_EQ(values["epochs"], "90");
+  EXPECT_EQ(values["lr"], "0.019") << "0.1 for a batch of 256, for 48";
+  options_.data.images.size = 32;
+  values = recipe();
+  EXPECT_EQ(values["epochs"], "90");
+  EXPECT_EQ(values["lr"], "0.038") << "0.1 for a batch of 128";
+  EXPECT_EQ(values.count("steps"), 0u) << "both would set the length";
+}
+
+TEST_F(DefaultModelTest, WeightsDecide) {
+  write_all(32, 32);
+  const auto model = [&](const std::string& init) {
+    options_.model.init = init;
+    return choice().name;
+  };
+  EXPECT_EQ(model("weights/resnet50-11ad3fa6.pth"), "resnet50");
+  EXPECT_EQ(model("ResNet18_mine.safetensors"), "resnet18");
+  EXPECT_EQ(model("resnet18_cifar.safetensors"), "resnet18_cifar");
+  EXPECT_EQ(model("vit_b_16"), "vit_b_16");
+  EXPECT_EQ(model("resnet18d.pth"), "resnet20") << "another network: the images decide";
+  EXPECT_EQ(model("resnet9.pth"), "resnet20");
+  EXPECT_EQ(model("convnext_tiny.safetensors"), "convnext_tiny");
+  std::map<std::string, std::string> values = recipe();
+  EXPECT_EQ(values["epochs"], "10");
+  EXPECT_EQ(values["warmup-epochs"], "1") << "its own are 5";
+  EXPECT_EQ(values["lr"], "2.3e-05") << "half of 0.001 for a batch of 1024, for 48";
+}
+
+}  // namespace
+}  // namespace lockstep
