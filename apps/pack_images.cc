@@ -16,7 +16,7 @@ namespace lockstep {
 namespace {
 
 struct PackOptions {
-  std::string folder, file;
+  std::string folder, file, labels;
   ImageOptions images;
   Split validation;
   int threads = 0;
@@ -27,6 +27,7 @@ void declare(OptionRows& rows, PackOptions& o) {
   rows.text("FOLDER", o.folder, "", "Folder with train/CLASS and val/CLASS, or with class folders")
       .example("photos");
   rows.text("FILE", o.file, "", "HDF5 file to write, such as photos.h5").example("photos.h5");
+  declare_labels(rows, o.labels).example("labels.csv");
   declare_split(rows, o.validation);
   declare_image_files(rows, o.images);
   rows.optional_number("--threads", o.threads, Bounds::at_least(1, 1024),
@@ -36,6 +37,7 @@ void declare(OptionRows& rows, PackOptions& o) {
 
 int run(const PackOptions& o) {
   DataSource source{.folder = o.folder, .images = o.images, .validation = o.validation};
+  source.labels = o.labels;
   source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
   require_source(find(datasets(), "folder"), source.folder);
   std::vector<std::string> notes;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Converts arrays of images to train.h5 and test.h5 for --dataset hdf5: convert_images.py FROM FOLDER
+"""Converts images of other programs for --data: convert_images.py FROM FOLDER
 
-FROM is one file with both parts, or a file or a folder of training images whose test images lie beside it:
+Arrays of images become train.h5 and test.h5. FROM is one file with both parts, or a file or a folder of training images
+whose test images lie beside it:
   .npz   x_train, y_train, x_test, y_test as of Keras; train_images, train_labels, ... as of MedMNIST;
          k49-train-imgs.npz and its three neighbours as of Kuzushiji-49
   .csv   a label and the pixels of a square image in each line, as of Kaggle's MNIST: mnist_train.csv, mnist_test.csv
@@ -10,13 +11,24 @@ FROM is one file with both parts, or a file or a folder of training images whose
   STL-10's binary version: its folder stl10_binary, or train_X.bin
 Then train: train_cifar --dataset hdf5 --data FOLDER
 
+FROM may also be a folder of parquet files with encoded images, as of Hugging Face's data sets, or one of these files:
+train-00000-of-00002.parquet, validation..., test...; or 0000.parquet in folders train, validation, test. FOLDER then
+contains the images as they are, and metadata.csv with their classes. Then train: train_images --data FOLDER
+
 Nothing in the files is executed. Needs numpy and h5py, and scipy for .mat:
   sudo apt install python3-h5py python3-scipy   (or: pip install h5py scipy)
+For parquet files it needs only pyarrow: pip install pyarrow
 """
+import csv
 import io
+import json
 import os
+import pathlib
+import re
+import shutil
 import sys
 import tarfile
+import tempfile
 
 PARTS = ("train", "test")
 
@@ -131,18 +143,125 @@ def fit(images, labels, numpy):
     return numpy.rint(images).astype(numpy.uint8), labels[:, 0].astype(numpy.int32)
 
 
+def parquet_files(path):
+    """The parquet files of FROM by part. Empty: FROM is something else."""
+    place = pathlib.Path(path)
+    if not place.is_dir() and place.suffix.lower() != ".parquet":
+        return {}
+    root = place if place.is_dir() else place.parent
+    parts = {"train": [], "validation": [], "test": []}
+    kinds = (("train", r"train(ing)?"), ("validation", r"val(id(ation)?)?|eval|dev"), ("test", r"test(ing)?"))
+    files = sorted(file for file in root.rglob("*.[pP][aA][rR][qQ][uU][eE][tT]") if file.is_file())
+    for file in files:
+        names = [re.split(r"[-.]", file.name.lower())[0], file.parent.name.lower()]
+        part = next((part for name in names for part, pattern in kinds if re.fullmatch(pattern, name)), None)
+        if not part:
+            raise Unfit(f"the name of {file} tells no part. Begin it with train, validation or test")
+        parts[part].append(file)
+    return parts if files else {}
+
+
+def columns_of(schema):
+    """The columns of images and classes in a parquet file, and the names of the classes; None: the column has them."""
+    features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}")).get("info", {}).get("features", {})
+    kinds = {name: feature.get("_type") for name, feature in features.items() if isinstance(feature, dict)}
+    images = [name for name in schema.names if kinds.get(name) == "Image"]
+    images += [name for name in ("image", "img") if name in schema.names]
+    labels = [name for name in ("label", "labels") if name in schema.names]
+    labels += [name for name in schema.names if kinds.get(name) == "ClassLabel"]
+    if not images or not labels:
+        raise Unfit(f"it has the columns {', '.join(schema.names)}, and no {'label' if images else 'image'}")
+    return images[0], labels[0], features.get(labels[0], {}).get("names")
+
+
+def rows_of(file, parquet):
+    """The bytes of each image and its class; None: it has none."""
+    table = parquet.ParquetFile(file)
+    image, label, names = columns_of(table.schema_arrow)
+    row = 0
+    for batch in table.iter_batches(batch_size=64, columns=[image, label]):
+        for content, number in zip(batch.column(image).to_pylist(), batch.column(label).to_pylist()):
+            row += 1
+            content = content.get("bytes") if isinstance(content, dict) else content
+            if not isinstance(content, bytes) or not isinstance(number, (int, str, type(None))):
+                raise Unfit(f"row {row} of {file} has no bytes of an image, or no single class")
+            if names and isinstance(number, int):
+                if number >= len(names):
+                    raise Unfit(f"row {row} of {file} has class {number}, and {len(names)} have names")
+                number = names[number] if number >= 0 else None
+            yield content, None if number in (None, "") else str(number)
+
+
+def write_images(parts, folder, parquet):
+    """Writes the images of each part and metadata.csv into the new folder. Returns a line for each part."""
+    texts = []
+    with open(os.path.join(folder, "metadata.csv"), "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("file_name", "label"))
+        for part, files in parts.items():
+            count, unknown, classes = 0, 0, set()
+            os.makedirs(os.path.join(folder, part))
+            for content, label in (row for file in files for row in rows_of(file, parquet)):
+                if label is None:
+                    unknown += 1
+                    continue
+                ending = {b"\xff\xd8": "jpg", b"\x89P": "png"}.get(content[:2], "image")
+                name = f"{part}/{count:08}.{ending}"
+                with open(os.path.join(folder, name), "xb") as image:
+                    image.write(content)
+                table.writerow((name, label))
+                classes.add(label)
+                count += 1
+            left_out = f"; {unknown} without a class left out" if unknown else ""
+            texts.append(f"{part}: {count} images in {len(classes)} classes{left_out}")
+    return texts
+
+
+def convert_parquet(source, parts, folder):
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        sys.exit(f"convert_images.py: {error}. Install the package: pip install pyarrow")
+    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        sys.exit(f"convert_images.py: {folder} exists and is not empty. Name another folder.")
+    target = os.path.abspath(folder)
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        place = tempfile.mkdtemp(prefix=os.path.basename(target) + ".part-", dir=os.path.dirname(target))
+    except OSError as error:
+        sys.exit(f"convert_images.py: cannot write {folder} ({error}). Name another folder.")
+    try:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        os.chmod(place, 0o777 & ~mask)
+        texts = write_images({part: files for part, files in parts.items() if files}, place, parquet)
+        os.rename(place, target)
+    except Exception as error:  # a damaged file fails in many ways
+        sys.exit(f"convert_images.py: cannot convert {source}: {error}. See --help for the forms that it reads.")
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    for text in texts:
+        print(f"{folder}/{text}")
+
+
 def main():
     if any(word in ("-h", "--help") for word in sys.argv[1:]):
         print(__doc__.strip())
-        return
+        return None
     if len(sys.argv) != 3:
         sys.exit(__doc__.strip().splitlines()[0])
+    source, folder = sys.argv[1:]
+    try:
+        parts = parquet_files(source)
+    except Unfit as error:
+        sys.exit(f"convert_images.py: cannot convert {source}: {error}.")
+    if parts:
+        return convert_parquet(source, parts, folder)
     try:
         import h5py
         import numpy
     except ImportError as error:
         sys.exit(f"convert_images.py: {error}. Install the packages: sudo apt install python3-h5py")
-    source, folder = sys.argv[1:]
     try:
         parts = {part: fit(*arrays, numpy) for part, arrays in reader_of(source)(source, numpy).items()}
     except Exception as error:  # a damaged file fails in many ways

@@ -22,7 +22,7 @@ namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Split, share, seed, fold, folds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, vocabulary,
-                                   validation, check, identity, folder)
+                                   validation, check, identity, folder, labels)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, program,
                                    weights, network, images, step, seed)
 
@@ -54,14 +54,18 @@ Split split_of(const RunFacts& facts) {
 
 /// The facts about its images, some of which are options of its run.
 DataOfCheckpoint images_of(const RunFacts& facts) {
-  const RunFacts::Json folder = facts.option("data"), check = facts.option("check-images");
+  const auto text = [&](const char* option) {
+    const RunFacts::Json value = facts.option(option);
+    return value.is_string() ? value.get<std::string>() : "";
+  };
   return {.class_names = facts.texts("class_names"),
           .normalisation = facts.object_text("normalisation"),
           .format = facts.object_text("sample_format"),
           .identity = facts.text("files"),
-          .folder = folder.is_string() ? folder.get<std::string>() : "",
+          .folder = text("data"),
+          .labels = text("labels"),
           .validation = split_of(facts),
-          .check = check.is_string() ? check.get<std::string>() : ""};
+          .check = text("check-images")};
 }
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -300,8 +304,11 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
   return format;
 }
 
-DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory) {
-  DataSource source{directory, checkpoint.seed, {}, checkpoint.images.validation};
+DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& place) {
+  DataSource source{.folder = place.folder,
+                    .seed = checkpoint.seed,
+                    .validation = checkpoint.images.validation,
+                    .labels = place.labels};
   const SampleFormat format = format_from(checkpoint.images.format);
   if (format.files) source.images.size = static_cast<int>(format.size.height);
   if (format.size.channels == 1) source.images.colours = "grey";
@@ -328,27 +335,40 @@ bool are_training_images(const DataOfCheckpoint& trained, const std::string& ide
 
 }  // namespace
 
-std::string data_of_run(const EvaluatedCheckpoint& checkpoint) {
-  const std::string& folder = checkpoint.images.folder;
+DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
+  const DataOfCheckpoint& run = checkpoint.images;
+  const bool takes_tables = checkpoint.dataset == "folder";
   std::error_code unreadable;  // opening the data reports the error
-  if (checkpoint.source().files.empty()) return "";
-  if (folder.empty())
+  if (!asked.labels.empty() && !takes_tables)
+    fail_usage("{} was trained on the data set {}, which takes no --labels. Omit it.",
+               checkpoint.file, checkpoint.dataset);
+  if (checkpoint.source().files.empty()) return asked;
+  const auto take = [&](const std::string& path, const char* option) {
+    if (std::filesystem::status(path, unreadable).type() == std::filesystem::file_type::not_found)
+      fail_usage("{} was trained on {}, which does not exist here. Pass {}.", checkpoint.file,
+                 one_line(path), option);
+    return path;
+  };
+  const bool own =
+      asked.folder.empty() || std::filesystem::equivalent(asked.folder, run.folder, unreadable);
+  if (asked.folder.empty() && run.folder.empty())
     fail_usage("{} does not name its folder of the data set {}. Pass --data DIR.", checkpoint.file,
                checkpoint.dataset);
-  if (std::filesystem::status(folder, unreadable).type() == std::filesystem::file_type::not_found)
-    fail_usage("{} was trained on {}, which does not exist here. Pass --data DIR.", checkpoint.file,
-               one_line(folder));
-  return folder;
+  if (asked.folder.empty()) asked.folder = take(run.folder, "--data DIR");
+  if (takes_tables && own && asked.labels.empty() && !run.labels.empty())
+    asked.labels = take(run.labels, "--labels FILE");
+  return asked;
 }
 
-OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
+OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace& place,
                          const HostRanks& host, std::vector<std::string>& notes) {
+  const std::string& directory = place.folder;
   const DatasetEntry& entry = checkpoint.source();
   const bool generated = entry.files.empty();
   if (generated && !directory.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
   const bool test_only = entry.open_test != nullptr;
-  DataSource source = source_of(checkpoint, directory);
+  DataSource source = source_of(checkpoint, place);
   source.host = host;
   require_source(entry, directory);
   OpenedData data =

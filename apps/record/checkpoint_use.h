@@ -109,18 +109,25 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
 /// does not contain it.
 SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint);
 
-/// The files in `directory`, opened as in training.
-DataSource source_of(const EvaluatedCheckpoint& checkpoint, const std::string& directory);
+/// The place of a data set.
+struct DataPlace {
+  std::string folder;       ///< --data; empty: it is generated
+  std::string labels = {};  ///< --labels; empty: none
+};
 
-/// The folder of the data of its run; empty: the data are generated. Throws a usage Error if it is
-/// not known or does not exist.
-std::string data_of_run(const EvaluatedCheckpoint& checkpoint);
+/// The files in `place`, opened as in training.
+DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& place);
 
-/// Collective among the ranks of a host. The test set in `directory`; `train` may be null. Images
+/// The place of its run's data, except that `asked` replaces what it names. Another folder has
+/// other files, so the run's table counts only for the run's folder. Throws a usage Error if the
+/// place is not known or does not exist, and for a table if the data set takes none.
+DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked);
+
+/// Collective among the ranks of a host. The test set in `place`; `train` may be null. Images
 /// are normalised as in training, and labels are those of the checkpoint's classes. Throws a usage
-/// Error if the data set has no files and `directory` is not empty. Adds to `notes` if the data
+/// Error if the data set has no files and place.folder is not empty. Adds to `notes` if the data
 /// differ from those of training.
-OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const std::string& directory,
+OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace& place,
                          const HostRanks& host, std::vector<std::string>& notes);
 
 }  // namespace lockstep

@@ -38,7 +38,7 @@ namespace {
 struct EvaluateOptions : CheckpointUse {
   std::string program;
   std::string data, convolution = "auto", isa = "auto", arithmetic = "portable";
-  std::string logits, predictions;
+  std::string labels, logits, predictions;
   ImageOptions images;  ///< only how their files are checked
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
@@ -47,6 +47,7 @@ struct EvaluateOptions : CheckpointUse {
 void declare(OptionRows& rows, EvaluateOptions& o) {
   o.CheckpointUse::declare(rows);
   rows.text("--data", o.data, "DIR", "Folder of the test set [that of the run]").example("photos");
+  declare_labels(rows, o.labels).example("labels.csv --data photos");
   declare_image_files(rows, o.images);
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end")
       .excludes("--which", "checkpoint");
@@ -191,8 +192,9 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   agree(comm, [&] {
     HostRanks host = host_ranks(comm);
     host.progress = [&recorder] { recorder.progress(); };
-    folder = o.data.empty() ? data_of_run(subject) : o.data;
-    data = open_test_set(subject, folder, host, notes);
+    const DataPlace place = data_of_run(subject, {o.data, o.labels});
+    folder = place.folder;
+    data = open_test_set(subject, place, host, notes);
     entry = subject.entry();
     type = o.type(subject);
     require_precision(device, type);

@@ -20,6 +20,15 @@ OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images) {
       {"headers", "decode", "skip", "decode,skip"});
 }
 
+OptionRow& declare_labels(OptionRows& rows, std::string& labels) {
+  return rows.text("--labels", labels, "FILE",
+                   "CSV table with the class of each image file [class folders]\n"
+                   "It has the columns file and label, and perhaps part (train, validation or "
+                   "test). Names of files are absolute paths, or relative to the folder of the "
+                   "images. A file .jsonl has one JSON object on each line instead. The folder's "
+                   "own metadata.csv or metadata.jsonl is read without the option.");
+}
+
 namespace {
 
 /// The row of an augmentation that one number switches on.
@@ -107,6 +116,10 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .also_called({"img-size"})
       .is_common = by_default.resizes;
   if (by_default.texts) declare_texts(rows);
+  declare_labels(rows, labels)
+      .shapes_weights()
+      .only_with("--dataset folder", [this] { return dataset == "folder"; })
+      .example("labels.csv" + (photos.empty() ? " --data photos" : photos + " --image-size 64"));
   declare_split(rows, validation);
   declare_image_files(rows, images)
       .only_with("--dataset folder", [this] { return find(datasets(), dataset).resizes; })

@@ -18,12 +18,15 @@ inline const std::string kOnImages = " --dataset cifar10_32 --data data/cifar10 
 
 /// The option of finding and checking image files.
 OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images);
+/// The option of a table that names the classes of image files.
+OptionRow& declare_labels(OptionRows& rows, std::string& labels);
 /// The options of a division of the training samples.
 void declare_split(OptionRows& rows, Split& split);
 
 struct DataOptions {
   std::string dataset;  ///< after parsing always one of datasets()
   std::string folder;   ///< of its files; empty: it is generated
+  std::string labels;   ///< the table of image files and their classes; empty: none
   int crop_padding = kOwnPadding;
   bool alternate_flips = false;
   PixelAugmentations pixels;
@@ -32,11 +35,15 @@ struct DataOptions {
   TextOptions texts;
   std::string sampling = "shuffled";  ///< or "balanced"
   Split validation;                   ///< the training samples in the validation set
-  int workers = 0;        ///< threads of a rank that decode image files; 0: a share of its threads
+  int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
 
   DataSource source(std::uint64_t seed) const {
-    return {
-        .folder = folder, .seed = seed, .images = images, .validation = validation, .texts = texts};
+    return {.folder = folder,
+            .seed = seed,
+            .images = images,
+            .validation = validation,
+            .texts = texts,
+            .labels = labels};
   }
 
   bool balanced() const { return sampling == "balanced"; }

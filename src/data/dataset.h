@@ -186,6 +186,7 @@ struct DataSource {
   int threads = 1;        ///< for finding and checking files
   HostRanks host = {};
   TextOptions texts = {};
+  std::filesystem::path labels = {};  ///< a table of image files and their classes; empty: none
 };
 
 /// Names of lines of OpenedData::identity that differ between packed images and their folder.
@@ -221,6 +222,7 @@ struct DataOfCheckpoint {
   std::string vocabulary = {};  ///< OpenedData::vocabulary
   std::string identity = {};    ///< OpenedData::identity
   std::string folder = {};      ///< --data of the run
+  std::string labels = {};      ///< --labels of the run; empty: none
   Split validation = {};        ///< DataSource::validation
   std::string check = {};       ///< ImageOptions::check of the run
 };

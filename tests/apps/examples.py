@@ -68,12 +68,13 @@ def fault(build, program, option, words):
         more = []
     if program == "bench_step" and option == "--epochs":
         more = ["--epochs", "0.001", *more[2:]]
-    if (program, option) == ("evaluate", "--data"):
+    on_photos = program == "evaluate" and option in {"--data", "--labels"}
+    if on_photos:
         more = []
     if program in WRITERS:
         pathlib.Path(words[-1]).unlink(missing_ok=True)
     try:
-        place = "../photo_runs" if (program, option) == ("evaluate", "--data") else "."
+        place = "../photo_runs" if on_photos else "."
         done = subprocess.run([str(build / program), *SMALL.get(program, []), *command[1:], *more], cwd=place, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=4 if option in ENDLESS else 300)
     except subprocess.TimeoutExpired:

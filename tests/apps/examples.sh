@@ -34,7 +34,7 @@ expect "reuters.h5 is made" test -s "$folder/data/reuters/reuters.h5"
 train_here() {  # FOLDER PROGRAM OPTION...
   local place=$1 run
   mkdir -p "$folder/$place"
-  ln -s "$folder/data" "$folder/photos" "$folder/$place"
+  ln -s "$folder/data" "$folder/photos" "$folder/labels.csv" "$folder/$place"
   cp "$folder/photos/test/cat/0.bmp" "$folder/$place/new.jpg"
   for run in first second; do
     run env -C "$folder/$place" "$build/$2" "${@:3}" --run $run --steps 1 --eval-every 0 --summary-every 0 --threads 1

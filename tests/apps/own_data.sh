@@ -116,6 +116,10 @@ convert "$folder/from" "$folder/to-none"
 expect "a folder of CIFAR-100's files" test "$code" = 0
 convert "$folder/none" "$folder/to-nothing"
 expect_error "no file" 1 "^convert_images.py: $folder/none --help"
+mkdir "$folder/hub" "$folder/without" && : >"$folder/hub/train.parquet"
+echo 'raise ImportError("No module named pyarrow")' >"$folder/without/pyarrow.py"
+PYTHONPATH=$folder/without convert "$folder/hub" "$folder/to-hub"
+expect_error "parquet files without pyarrow" 1 '^convert_images.py: pyarrow pip.install.pyarrow'
 
 # --- class folders -------------------------------------------------------------------------------------------------------
 rm -rf "$data"

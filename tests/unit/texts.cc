@@ -157,6 +157,9 @@ TEST_F(OwnTexts, OfAFolderAreThoseOfTheCsvFile) {
   put(folder_ / "two/train.csv", "text,label\nbad one,neg\ngood one,pos\ngood one,pos\n");
   put(folder_ / "two/test.tsv", "label\ttext\npos\tgood one\n");
   EXPECT_EQ(open(folder_ / "two").identity, data.identity);
+  fs::remove(folder_ / "two/test.tsv");
+  put(folder_ / "two/test.jsonl", "{\"Label\": \"pos\", \"n\": [1], \"text\": \"good one\"}\n");
+  EXPECT_EQ(open(folder_ / "two").identity, data.identity);
 }
 
 TEST_F(OwnTexts, AreDividedAlikeInTrainingAndEvaluation) {

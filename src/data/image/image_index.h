@@ -1,6 +1,8 @@
 // The image files of a folder of photos, by part and class, and the check of these files.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +19,7 @@ namespace lockstep {
 /// Labelled image files, those of a class side by side.
 struct LabelledFiles {
   std::string folder = {};
-  std::vector<std::string> names = {};  ///< relative to `folder`
+  std::vector<std::string> names = {};  ///< relative to `folder`, or absolute paths
   std::vector<std::int32_t> labels = {};
   int classes = 0;
   /// The size of each file when it was found. Empty: sizes are not known.
@@ -29,7 +31,8 @@ struct LabelledFiles {
 
   std::int64_t size() const { return std::ssize(names); }
   std::string path(std::int64_t index) const {
-    return folder.empty() ? names[index] : folder + "/" + names[index];
+    const std::string& name = names[index];
+    return folder.empty() || name.starts_with('/') ? name : folder + "/" + name;
   }
   void add(std::string name, std::int32_t label, std::uint64_t count);
 };
@@ -40,21 +43,27 @@ struct ImageIndex {
   std::int64_t others = 0;                         ///< files that are no images by their names
   std::map<std::string, std::int64_t> kinds = {};  ///< numbers of these files by ending_of()
   std::vector<std::string> notes = {};
+  std::string table = {};  ///< the file that names the classes, or several; empty: folders do
 
   std::int64_t size() const;  ///< files of all parts
-  /// OpenedData::identity: the names, sizes and checksums of the files, and the classes if there
-  /// are training images.
+  /// `folder`, and the table if there is one: for people.
+  std::string place(const std::string& folder) const {
+    return table.empty() ? folder : fmt::format("{}, labelled by {}", folder, table);
+  }
+  /// OpenedData::identity: the names, classes, sizes and checksums of the files, and the names of
+  /// the classes if there are training images.
   std::string identity() const;
   /// Notes validation and test images with the size and the checksum of a training image.
   void note_copies();
 };
 
 /// Finds the image files in source.folder: CLASS folders, in train/ or without it, and val/CLASS or
-/// test/CLASS or both, by the names of part_named(). DataSource::validation is the share of
-/// validation images among the training images if there is no val/; the name of a file decides. One
-/// rank of a host reads the folders. All of them check the files together, by ImageOptions::check.
-/// Damaged files are left out with a note if ImageOptions::skips(); else they are named in one
-/// Error. The same on all ranks of a host. Throws Error with the fix.
+/// test/CLASS or both, by the names of part_named(); or those of a table (image_table.h).
+/// DataSource::validation is the share of validation images among the training images if there is
+/// no val/; the name of a file decides. One rank of a host reads the folders. All of them check the
+/// files together, by ImageOptions::check. Damaged files are left out with a note if
+/// ImageOptions::skips(); else they are named in one Error. The same on all ranks of a host. Throws
+/// Error with the fix.
 ImageIndex find_images(const DataSource& source);
 /// Only the images of test/, else of val/, with labels of the checkpoint's classes. If there are
 /// only class folders: those of the folder of the run that it kept from training, or all of another

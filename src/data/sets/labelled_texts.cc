@@ -1,84 +1,32 @@
 #include "src/data/sets/labelled_texts.h"
 
-#include <algorithm>
-#include <span>
+#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
 #include "src/data/image/class_folders.h"
 #include "src/data/sets/data_folder.h"
-#include "src/data/text/csv.h"
+#include "src/data/text/labelled_rows.h"
 #include "src/data/text/text_file.h"
-#include "src/data/text/words.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
 
-using Names = std::span<const std::string_view>;
 constexpr std::string_view kTextNames[] = {"text",     "content", "review",
-                                           "sentence", "message", "body"},
-                           kLabelNames[] = {"label", "category",  "class",
-                                            "topic", "sentiment", "target"},
-                           kPartColumns[] = {"part", "split"};
+                                           "sentence", "message", "body"};
 
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-}
-
-/// The column of the first of `names` in the header; -1: there is none.
-std::ptrdiff_t column_of(const std::vector<std::string>& header, Names names) {
-  for (const std::string_view name : names) {
-    const auto found = std::find_if(header.begin(), header.end(), [&](const std::string& field) {
-      return lower_case(trimmed(field)) == name;
-    });
-    if (found != header.end()) return found - header.begin();
-  }
-  return -1;
-}
-
-/// Appends the rows of a CSV file. Those without a part of their own belong to `part`.
-void read_csv(const fs::path& file, SetPart part, LabelledTexts& all) {
-  const std::string path = one_line(file.string()), content = read_text_file(file);
-  CsvRows rows(content, path);
-  std::vector<std::string> header, row;
-  require(rows.next(header), "{} is empty. Write a line of column names, such as text,label.",
-          path);
-  const auto required = [&](const char* what, Names names) {
-    const std::ptrdiff_t column = column_of(header, names);
-    require(column >= 0, "{} has no column with the {}. Its first line is {}. Name a column {}.",
-            path, what, excerpt_of(fmt::format("{}", fmt::join(header, ", ")), 100),
-            fmt::join(names, ", "));
-    return column;
-  };
-  const std::ptrdiff_t text = required("text", kTextNames), label = required("class", kLabelNames),
-                       parts = column_of(header, kPartColumns);
+/// Appends the rows of a table. Those without a part of their own belong to `part`.
+void read_table(const fs::path& file, SetPart part, LabelledTexts& all) {
   std::int64_t number = 0;
-  while (rows.next(row)) {
-    require(row.size() == header.size(),
-            "{}: the row in line {} has {}, and the first line has {}. Put texts with commas into "
-            "quotes.",
-            path, rows.line(), counted(std::ssize(row), "field"), header.size());
-    const std::string name = trimmed(row[label]);
-    require(!name.empty(), "{}: the row in line {} has no class. Add one, or remove the row.", path,
-            rows.line());
-    require(one_line(name) == name, "{}: the class in line {} contains a line end. Rename it.",
-            path, rows.line());
-    SetPart own = part;
-    if (parts >= 0) {
-      const auto named = part_named(trimmed(row[parts]));
-      require(named.has_value(),
-              "{}: the part in line {} is \"{}\". Write train, test or validation.", path,
-              rows.line(), excerpt_of(row[parts], 30));
-      own = *named;
-      all.has_train |= own == kTrain;
-    }
-    all.parts[own].push_back({row[text], name, std::to_string(number++), ""});
-  }
+  const auto add = [&](LabelledRow row) {
+    all.has_train |= row.part == kTrain;
+    all.parts[row.part.value_or(part)].push_back(
+        {std::move(row.content), std::move(row.label), std::to_string(number++), ""});
+  };
+  read_labelled_rows(file, {"text", kTextNames}, /*required=*/true, add);
 }
 
 /// The train.csv, test.csv and so on in a folder.
@@ -88,9 +36,9 @@ bool read_csv_parts(const fs::path& folder, LabelledTexts& all) {
   for (const std::string& name : names_in(folder, error)) {
     const std::string ending = ending_of(name);
     const auto part = part_named(fs::path(name).stem().string());
-    if ((ending != ".csv" && ending != ".tsv") || !part) continue;
+    if ((ending != ".csv" && ending != ".tsv" && ending != ".jsonl") || !part) continue;
     all.has_train |= *part == kTrain;
-    read_csv(folder / name, *part, all);
+    read_table(folder / name, *part, all);
     found = true;
   }
   return found;
@@ -119,7 +67,7 @@ LabelledTexts read_labelled_texts(const fs::path& source, const std::function<vo
   LabelledTexts all;
   std::error_code unreadable;
   if (!fs::is_directory(source, unreadable)) {
-    read_csv(source, kTrain, all);
+    read_table(source, kTrain, all);
     return all;
   }
   if (read_csv_parts(source, all)) return all;
