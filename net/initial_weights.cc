@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "net/pytorch_names.h"
@@ -9,14 +10,21 @@
 #include "src/base/plural.h"
 #include "src/base/text.h"
 #include "src/files/file_kind.h"
+#include "src/files/pytorch_file.h"
 #include "src/files/safetensors.h"
 
 namespace lockstep {
 namespace {
 
-/// Other files are checkpoints, or their error names their kind.
-bool is_safetensors(const std::filesystem::path& file) {
-  return file.extension() == ".safetensors" || kind_of(file).name == kSafetensorsFile;
+/// The tensors of a file that other programs wrote. None: `file` is a checkpoint, or of a kind that
+/// the error of its reader names.
+std::optional<TensorFile> open_tensors(const std::filesystem::path& file) {
+  const std::string_view kind = kind_of(file).name;
+  const std::string ending = file.extension();
+  if (kind == kPytorchFile || (kind.empty() && (ending == ".pth" || ending == ".pt")))
+    return read_pytorch(file);
+  if (kind == kSafetensorsFile || ending == ".safetensors") return read_safetensors(file);
+  return {};
 }
 
 /// Whether the shapes are the same, except perhaps the number of classes.
@@ -70,7 +78,7 @@ struct Naming {
   }
 };
 
-Naming naming_of(const SafetensorsReader& reader, const Layout& layout) {
+Naming naming_of(const TensorFile& reader, const Layout& layout) {
   for (const char* prefix : {"", "module.", "model.", "backbone.", "network.", "net.",
                              "model.module.", "module.model.", "model.backbone.", "model.model."}) {
     for (const TimmNetwork& network : timm_networks())
@@ -110,7 +118,7 @@ struct Matches {
   std::vector<std::string> lines;
 };
 
-std::vector<std::string> unused_tensors(const SafetensorsReader& reader, const Matches& matches) {
+std::vector<std::string> unused_tensors(const TensorFile& reader, const Matches& matches) {
   std::set<std::string> used;
   for (const auto& [parameter, name] : matches.pairs) used.insert(name);
   std::vector<std::string> unused;
@@ -122,8 +130,8 @@ std::vector<std::string> unused_tensors(const SafetensorsReader& reader, const M
   return unused;
 }
 
-Matches match(const SafetensorsReader& reader, const std::filesystem::path& file,
-              const Layout& layout, bool other_classes) {
+Matches match(const TensorFile& reader, const std::filesystem::path& file, const Layout& layout,
+              bool other_classes) {
   const int last = layout.parameters.front().layer;
   Matches matches{naming_of(reader, layout), {}, {}};
   std::vector<std::string> fresh;
@@ -164,9 +172,8 @@ Matches match(const SafetensorsReader& reader, const std::filesystem::path& file
   return matches;
 }
 
-std::vector<std::string> load_safetensors(const std::filesystem::path& file, const Layout& layout,
-                                          float* parameters, bool other_classes) {
-  const SafetensorsReader reader(file);
+std::vector<std::string> load_tensors(const TensorFile& reader, const std::filesystem::path& file,
+                                      const Layout& layout, float* parameters, bool other_classes) {
   const Matches matches = match(reader, file, layout, other_classes);
   std::vector<float> loaded(parameters, parameters + layout.count);
   clear_last_layer(layout, loaded.data());  // the weights of the file may follow
@@ -181,12 +188,12 @@ std::vector<std::string> load_safetensors(const std::filesystem::path& file, con
 }  // namespace
 
 CheckpointMetadata initial_metadata(const std::filesystem::path& file) {
-  if (!is_safetensors(file)) return read_metadata(file);
-  const SafetensorsReader reader(file);
+  std::optional<TensorFile> tensors = open_tensors(file);
+  if (!tensors) return read_metadata(file);
   CheckpointMetadata metadata;
-  metadata.texts["model"] = printable(reader.metadata("model"));
+  metadata.texts["model"] = printable(tensors->metadata["model"]);
   std::string& classes = metadata.texts["class_names"];
-  for (const std::string& name : reader.metadata_list("class_names")) {
+  for (const std::string& name : texts_of_list(tensors->metadata["class_names"])) {
     if (!classes.empty()) classes += '\n';
     classes += printable(name);
   }
@@ -196,8 +203,9 @@ CheckpointMetadata initial_metadata(const std::filesystem::path& file) {
 std::vector<std::string> load_initial_weights(const std::filesystem::path& file,
                                               const Layout& layout, float* parameters,
                                               bool other_classes) {
-  return is_safetensors(file) ? load_safetensors(file, layout, parameters, other_classes)
-                              : load_checkpoint(file, layout, parameters, other_classes);
+  const std::optional<TensorFile> tensors = open_tensors(file);
+  return tensors ? load_tensors(*tensors, file, layout, parameters, other_classes)
+                 : load_checkpoint(file, layout, parameters, other_classes);
 }
 
 }  // namespace lockstep

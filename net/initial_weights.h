@@ -1,5 +1,5 @@
-// Weights that begin a run (--init): those of a checkpoint, or of a .safetensors file with the
-// names and shapes of a PyTorch module.
+// Weights that begin a run (--init): those of a checkpoint, or of a .safetensors or PyTorch
+// file with the names and shapes of a PyTorch module.
 #pragma once
 
 #include <filesystem>

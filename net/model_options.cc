@@ -35,7 +35,7 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
       .common()
       .also_called({"amp bf16", "bf16 bf16", "dtype", "fp16 bf16"});
   rows.text("--init", init, "RUN",
-            "Run, checkpoint or .safetensors file whose weights begin a run [random]\n"
+            "Run, checkpoint, .safetensors or PyTorch file with the first weights [random]\n"
             "A run is its name in runs/ or its folder. It gives best.h5, or else its newest "
             "checkpoint. A last layer of other classes begins with zeros.")
       .shapes_weights()

@@ -55,6 +55,12 @@ class InputFile {
   /// Fills `to` with the bytes from `begin` on. Throws UnreadableFile, and Error if the file has
   /// become shorter. Any thread.
   void read(std::uint64_t begin, std::span<char> to) const;
+  /// `count` bytes from `begin` on. Throws the same. Any thread.
+  std::string bytes(std::uint64_t begin, std::uint64_t count) const {
+    std::string to(count, '\0');
+    read(begin, to);
+    return to;
+  }
   const std::filesystem::path& path() const { return path_; }
 
  private:

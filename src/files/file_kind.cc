@@ -1,13 +1,13 @@
 #include "src/files/file_kind.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <string>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/files/hdf5_id.h"
+#include "src/files/number_at.h"
 
 namespace lockstep {
 namespace {
@@ -19,9 +19,8 @@ struct Mark {
   FileKind kind;
 };
 
-constexpr FileKind kPytorch{"a PyTorch file",
-                            "Convert its weights to .safetensors (docs/training.md)."},
-    kPickle{"a Python pickle", kPytorch.advice},
+constexpr FileKind kPytorch{kPytorchFile, "Pass it to --init of a training program."},
+    kPickle{"a Python pickle", "Save model.state_dict() with torch.save."},
     kNumpy{"a NumPy file", "Write HDF5 (docs/data.md)."},
     kKeras{"a Keras file", "Pass weights of Lockstep or PyTorch."},
     kArchive{"an archive", "Unpack it first."},
@@ -31,6 +30,7 @@ constexpr FileKind kPytorch{"a PyTorch file",
 constexpr Mark kBeginnings[] = {
     {"\x80\x02\x8a\x0al\xfc\x9c", kPytorch},
     {"\x80", kPickle},
+    {"sys_info", {"a PyTorch file of 2017", "Use newer weights (scripts/get_weights.sh)."}},
     {"\x93NUMPY", kNumpy},
     {"\x1f\x8b", kArchive},
     {"\xff\xd8\xff", kImage},
@@ -55,14 +55,6 @@ constexpr Mark kObjects[] = {
 constexpr Mark kMembers[] = {{".npy", kNumpy},          {"data.pkl", kPytorch}, {".pth", kPytorch},
                              {".pt", kPytorch},         {".pt2", kPytorch},     {".ckpt", kPytorch},
                              {"metadata.json", kKeras}, {".bin", kPytorch}};
-
-template <class Number>
-Number number_at(std::string_view head, std::size_t place) {
-  Number number = 0;
-  if (head.size() >= place + sizeof number)
-    std::memcpy(&number, head.data() + place, sizeof number);
-  return number;
-}
 
 FileKind kind_of_archive(const fs::path& file, std::string_view head) {
   constexpr std::size_t kLength = 26, kName = 30;  // APPNOTE.TXT of PKWARE, 4.3.7

@@ -14,6 +14,7 @@ struct FileKind {
 /// Names of the kinds that Lockstep reads.
 inline constexpr std::string_view kCheckpointFile = "a checkpoint",
                                   kSafetensorsFile = "a .safetensors file",
+                                  kPytorchFile = "a PyTorch file",
                                   kPackedFile = "a file of pack_images",
                                   kArraysFile = "a data set of arrays",
                                   kTextsFile = "a data set of texts";

@@ -1,21 +1,15 @@
 #include "src/files/safetensors.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "src/base/view.h"
-#include "src/files/file.h"
 #include "src/files/file_kind.h"
+#include "src/files/number_at.h"
 
 namespace lockstep {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "the file is little-endian");
 
 /// The format's own limit of the header.
 constexpr std::uint64_t kLongestHeader = 100'000'000;
@@ -25,22 +19,11 @@ constexpr std::uint64_t kLongestHeader = 100'000'000;
        one_line(why));
 }
 
-/// Bytes of a number; 0: the type is unknown.
-std::uint64_t bytes_of(const std::string& type) {
-  const std::map<std::string, std::uint64_t> sizes{
-      {"F64", 8},     {"I64", 8},     {"U64", 8},  {"F32", 4}, {"I32", 4},
-      {"U32", 4},     {"F16", 2},     {"BF16", 2}, {"I16", 2}, {"U16", 2},
-      {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"I8", 1},   {"U8", 1},  {"BOOL", 1}};
-  const auto found = sizes.find(type);
-  return found == sizes.end() ? 0 : found->second;
-}
-
 /// `begin`: where the numbers begin; `size`: of the file.
-SafetensorsReader::Tensor tensor_of(const nlohmann::json& entry, std::uint64_t begin,
-                                    std::uint64_t size) {
-  SafetensorsReader::Tensor tensor;
+TensorFile::Tensor tensor_of(const nlohmann::json& entry, std::uint64_t begin, std::uint64_t size) {
+  TensorFile::Tensor tensor;
   tensor.type = entry.at("dtype").get<std::string>();
-  std::uint64_t bytes = bytes_of(tensor.type);
+  std::uint64_t bytes = bytes_of_number(tensor.type);
   require(bytes > 0, "its type {} is unknown", tensor.type);
   const nlohmann::json& extents = entry.at("shape");
   require(extents.is_array(), "its shape is no list of extents");
@@ -58,73 +41,44 @@ SafetensorsReader::Tensor tensor_of(const nlohmann::json& entry, std::uint64_t b
   const auto from = places[0].get<std::uint64_t>(), to = places[1].get<std::uint64_t>();
   require(from <= to && to <= size - begin, "it lies outside of the file");
   require(to - from == bytes, "its shape needs {} bytes, and it has {}", bytes, to - from);
+  tensor.strides = row_major(tensor.shape);
   tensor.begin = begin + from;
   tensor.end = begin + to;
   return tensor;
 }
 
-template <class T>
-std::vector<float> floats(const std::string& bytes) {
-  std::vector<float> values(bytes.size() / sizeof(T));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    T value;
-    std::memcpy(static_cast<void*>(&value), bytes.data() + i * sizeof(T), sizeof(T));
-    values[i] = static_cast<float>(value);
-  }
-  return values;
-}
-
-/// Without what torch.compile() puts in front of the names in a module.
-std::string plain_name(std::string name) {
-  constexpr std::string_view kCompiled = "_orig_mod.";
-  for (std::size_t at; (at = name.find(kCompiled)) != name.npos;) name.erase(at, kCompiled.size());
-  return name;
-}
-
-/// `count` bytes of `file` from `begin` on.
-std::string bytes_at(const InputFile& file, std::uint64_t begin, std::uint64_t count) {
-  std::string bytes(count, '\0');
-  file.read(begin, bytes);
-  return bytes;
-}
-
 }  // namespace
 
-SafetensorsReader::SafetensorsReader(std::filesystem::path file) : file_(std::move(file)) {
-  const InputFile input(file_);
-  require_kind(file_, kSafetensorsFile);
+TensorFile read_safetensors(const std::filesystem::path& file) {
+  const InputFile input(file);
+  require_kind(file, kSafetensorsFile);
   const std::uint64_t size = input.size();
   std::uint64_t length = 0;
-  if (size < sizeof length) damaged(file_, "it has no header");
-  std::memcpy(&length, bytes_at(input, 0, sizeof length).data(), sizeof length);
+  if (size < sizeof length) damaged(file, "it has no header");
+  length = number_at<std::uint64_t>(input.bytes(0, sizeof length), 0);
   if (length > size - sizeof length || length > kLongestHeader)
-    damaged(file_, fmt::format("its header would have {} bytes", length));
-  const nlohmann::json header = nlohmann::json::parse(bytes_at(input, sizeof length, length),
-                                                      nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) damaged(file_, "its header is no JSON object");
+    damaged(file, fmt::format("its header would have {} bytes", length));
+  const nlohmann::json header = nlohmann::json::parse(input.bytes(sizeof length, length), nullptr,
+                                                      /*allow_exceptions=*/false);
+  if (!header.is_object()) damaged(file, "its header is no JSON object");
+  TensorFile tensors(file);
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
       for (const auto& [key, value] : entry.items())
-        if (value.is_string()) metadata_[key] = value.get<std::string>();
+        if (value.is_string()) tensors.metadata[key] = value.get<std::string>();
       continue;
     }
     try {
-      const bool is_new =
-          tensors_.emplace(plain_name(name), tensor_of(entry, sizeof length + length, size)).second;
-      require(is_new, "another one has its name");
+      tensors.add(name, tensor_of(entry, sizeof length + length, size));
     } catch (const std::exception& wrong) {
-      damaged(file_, fmt::format("tensor {}: {}", name, wrong.what()));
+      damaged(file, fmt::format("tensor {}: {}", name, wrong.what()));
     }
   }
+  return tensors;
 }
 
-std::string SafetensorsReader::metadata(const std::string& name) const {
-  const auto found = metadata_.find(name);
-  return found == metadata_.end() ? "" : found->second;
-}
-
-std::vector<std::string> SafetensorsReader::metadata_list(const std::string& name) const {
-  const auto list = nlohmann::json::parse(metadata(name), nullptr, /*allow_exceptions=*/false);
+std::vector<std::string> texts_of_list(const std::string& text) {
+  const auto list = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   std::vector<std::string> texts;
   if (!list.is_array()) return texts;
   for (const auto& entry : list) {
@@ -132,19 +86,6 @@ std::vector<std::string> SafetensorsReader::metadata_list(const std::string& nam
     texts.push_back(entry.get<std::string>());
   }
   return texts;
-}
-
-std::vector<float> SafetensorsReader::read(const std::string& name) const {
-  const auto found = tensors_.find(name);
-  require(found != tensors_.end(), "{} has no tensor {}. Use another file.", file_.string(), name);
-  const Tensor& tensor = found->second;
-  const std::string bytes = bytes_at(InputFile(file_), tensor.begin, tensor.end - tensor.begin);
-  if (tensor.type == "F64") return floats<double>(bytes);
-  if (tensor.type == "F32") return floats<float>(bytes);
-  if (tensor.type == "F16") return floats<Half>(bytes);
-  if (tensor.type == "BF16") return floats<Bfloat16>(bytes);
-  fail("{}: tensor {} has the type {}. Save it as F32.", file_.string(), printable(name),
-       tensor.type);
 }
 
 }  // namespace lockstep

@@ -37,7 +37,7 @@ NOT_RUN = [
     ("runs.md", r"sweep_runs\.py rates\.toml$|runs/rates/", "apps.sweep trains sweeps"),
     ("runs.md", r"^search =|^\[slurm\]", "parts of a file for sweep_runs.py"),
     ("slurm.md", r"^podman|^apptainer", "it needs a network and containers"),
-    ("training.md", r"--init resnet50\.safetensors", "it needs published weights; apps.torchvision reads them"),
+    ("training.md", r"get_weights|--init data/weights", "it needs published weights; apps.torchvision reads such files"),
     ("troubleshooting.md", r"^train_cifar: |^mpirun|^<", "an error"),
 ]
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# scripts/get_data.sh with a private server: complete and broken downloads, wrong checksums, no server. Once with curl and
+# scripts/get_data.sh and get_weights.sh with a private server: complete and broken downloads, wrong checksums, no server. Once with curl and
 # once with wget, if they are installed. Skipped (77) without python3 or without both.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-script=$here/../../scripts/get_data.sh
+data=$here/../../scripts/get_data.sh weights=$here/../../scripts/get_weights.sh
+script=$data
 work=$(mktemp -d)
 server=
 trap '[[ -z $server ]] || kill "$server"; rm -rf "$work"' EXIT
@@ -41,8 +42,8 @@ base=http://127.0.0.1:$(cat "$work/port")
 dataset=cifar10
 get() {
   local code=0
-  LOCKSTEP_CIFAR10_URL=${4-$base}/$2 LOCKSTEP_MNIST_URL=${4-$base}/$2 bash "$script" $dataset "$3" >"$work/output" 2>&1 ||
-    code=$?
+  LOCKSTEP_CIFAR10_URL=${4-$base}/$2 LOCKSTEP_MNIST_URL=${4-$base}/$2 LOCKSTEP_WEIGHTS_URL=${4-$base}/$2 \
+    bash "$script" $dataset "$3" >"$work/output" 2>&1 || code=$?
   [[ $code == "$1" ]] || fail "$downloader $2: ended with $code, expected $1"
 }
 expect_output() { grep -q -e "$1" "$work/output" || fail "$downloader: no line contains '$1'"; }
@@ -166,7 +167,29 @@ for downloader in $downloaders; do
   get 1 digits "$work/$downloader/no_server" http://127.0.0.1:1
   expect_output "cannot download http://127.0.0.1:1/digits/train-images-idx3-ubyte.gz.*LOCKSTEP_MNIST_URL"
   expect_nothing "$work/$downloader/no_server"
-  dataset=cifar10
+
+  # Weights: one file, whose name contains the beginning of its checksum.
+  script=$weights dataset=resnet18 dir=$work/$downloader/weights name=resnet18-f37072fd.pth
+  get 1 "wrong-weights-$downloader" "$dir"
+  expect_output "wrong checksum.*$LOCKSTEP_CIFAR10_SHA256 instead of f37072fd.*LOCKSTEP_WEIGHTS_URL"
+  expect_nothing "$dir"
+  get 1 weights "$dir" http://127.0.0.1:1
+  expect_output "get_weights.sh: cannot download http://127.0.0.1:1/weights/$name.*LOCKSTEP_WEIGHTS_URL"
+  expect_nothing "$dir"
+  export LOCKSTEP_WEIGHTS_SHA256=${LOCKSTEP_CIFAR10_SHA256::8}
+  get 0 "break-weights-$downloader" "$dir"
+  expect_output "train_images --model resnet18 --init $dir/$name"
+  [[ $(ls -A "$dir") == "$name" ]] || fail "$downloader: leftovers in $dir: $(ls -A "$dir")"
+  cmp -s "$dir/$name" "$work/archive" || fail "$downloader: other weights"
+  get 0 "break-weights-$downloader" "$dir"
+  expect_output "already complete"
+  [[ $(requests "break-weights-$downloader/.*") == 2 ]] || fail "$downloader: asked again for weights that were there"
+  echo user >"$dir/$name"
+  get 1 "whole-weights-$downloader" "$dir"
+  expect_output "damaged or another file. Move it away"
+  [[ $(cat "$dir/$name") == user ]] || fail "$downloader: weights of the user were overwritten"
+  unset LOCKSTEP_WEIGHTS_SHA256
+  script=$data dataset=cifar10
   PATH=$everything
 done
 
@@ -186,5 +209,13 @@ for arguments in "cifar100" "" "cifar10 one two"; do
   bash "$script" $arguments >"$work/output" 2>&1 || code=$?
   [[ $code == 2 ]] || fail "'$arguments': ended with $code"
   expect_output "cifar10.*mnist\|usage"
+done
+bash "$weights" --help | grep -q LOCKSTEP_WEIGHTS_URL || fail "--help of get_weights.sh does not name its variable"
+for arguments in "resnet19" "" "resnet18 one two"; do
+  code=0
+  # shellcheck disable=SC2086
+  bash "$weights" $arguments >"$work/output" 2>&1 || code=$?
+  [[ $code == 2 ]] || fail "get_weights.sh '$arguments': ended with $code"
+  expect_output "mobilenet_v3_large"
 done
 echo "passed with: ${downloaders//$'\n'/ }"

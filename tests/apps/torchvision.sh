@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Networks with torchvision's names: a state_dict with random weights initializes a run (--init), and torchvision computes the
-# logits of its checkpoint, with exactly its names and shapes. It loads the file of export_model too. For two networks
-# without dropout it also computes the gradients; a step of SGD shows those of Lockstep. They are about as close to the
-# gradients in double as PyTorch's in fp32 are.
+# Networks with torchvision's names: a state_dict with random weights, as .safetensors or in the formats of torch.save(),
+# initializes a run (--init), and torchvision computes the logits of its checkpoint, with exactly its names and shapes. It
+# loads the file of export_model too. For two networks without dropout it also computes the gradients; a step of SGD shows
+# those of Lockstep. They are about as close to the gradients in double as PyTorch's in fp32 are.
 # usage: torchvision.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -64,7 +64,10 @@ for key, wanted in exact.items():
 END
 for model in resnet18 resnet34 resnet50 mobilenet_v3_large convnext_tiny vit_b_16; do
   place=$folder/$model
-  "$python" - "$model" "$place.safetensors" <<'END'
+  init=$place.pth
+  [[ $model != vit_b_16 ]] || init=$place.safetensors
+  "$python" - "$model" "$place" <<'END'
+import argparse
 import sys
 import torch
 import torchvision
@@ -82,11 +85,26 @@ for name, value in state.items():
         value.normal_(0, 0.1)
     elif name.endswith("layer_scale"):
         value.uniform_(0.1, 0.3)
-save_file(state, sys.argv[2])
+name, place = sys.argv[1:]
+if name == "resnet18":
+    torch.save({"model": state, "args": argparse.Namespace(lr=0.1), "epoch": 1}, place + ".pth")
+elif name == "resnet34":
+    halves = {key: value.bfloat16() if value.is_floating_point() else value for key, value in state.items()}
+    state = {key: value.float() if value.is_floating_point() else value for key, value in halves.items()}
+    torch.save(halves, place + ".pth")
+elif name == "resnet50":
+    channels_last = model.to(memory_format=torch.channels_last).state_dict()
+    assert not channels_last["conv1.weight"].is_contiguous()
+    torch.save({"module." + key: value for key, value in channels_last.items()}, place + ".pth")
+elif name == "mobilenet_v3_large":
+    torch.save(state, place + ".pth", _use_new_zipfile_serialization=False)
+elif name == "convnext_tiny":
+    torch.save(state, place + ".pth", pickle_protocol=5)
+save_file({key: value.contiguous() for key, value in state.items()}, place + ".safetensors")
 END
   rate=1e-12
   [[ $model != resnet50 && $model != vit_b_16 ]] || rate=0.1
-  ranks 1 train_cifar --dataset hdf5 --data "$folder" --model "$model" --init "$place.safetensors" --steps 1 \
+  ranks 1 train_cifar --dataset hdf5 --data "$folder" --model "$model" --init "$init" --steps 1 \
     --global-batch 16 --crop-padding 0 --optimizer sgd --momentum 0 --weight-decay 0 --label-smoothing 0 --clip-norm 0 \
     --ema 0 --lr-schedule constant --lr $rate --warmup-epochs 0 --threads 1 --eval-every 0 --run "$place"
   expect "train $model" test "$code" = 0

@@ -18,10 +18,12 @@
 #include "src/files/file.h"
 #include "src/files/folder_lock.h"
 #include "src/files/hdf5_bytes.h"
+#include "src/files/pytorch_file.h"
 #include "src/files/safetensors.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 #include "tests/support/layouts.h"
+#include "tests/support/pytorch_file.h"
 #include "tests/support/safetensors.h"
 
 namespace {
@@ -240,9 +242,14 @@ TEST(FileFaults, ALockThatFailsIsNoDamage) {
 TEST(FileFaults, OtherFilesAreNotDamagedEither) {
   const TemporaryDirectory directory;
   const std::filesystem::path safetensors = directory / "a.safetensors",
-                              packed = directory / "p.h5";
+                              packed = directory / "p.h5", pytorch = directory / "p.pth";
   write_safetensors_text(
       safetensors, R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})", "1234");
+  put(pytorch,
+      pickled::new_file(
+          pickled::dict({pickled::text("a"),
+                         pickled::tensor(pickled::storage("FloatStorage", "0", 1), 0, {1}, {1})}),
+          {"1234"}));
   {
     Hdf5BytesWriter writer(packed, {{"a", 3, 1}});
     writer.append("a", std::vector<std::uint8_t>{1, 2, 3});
@@ -250,7 +257,8 @@ TEST(FileFaults, OtherFilesAreNotDamagedEither) {
   }
   std::vector<std::uint8_t> bytes(3);
   const std::pair<std::filesystem::path, std::function<void()>> readers[] = {
-      {safetensors, [&] { SafetensorsReader(safetensors).read("a"); }},
+      {pytorch, [&] { read_pytorch(pytorch).read("a"); }},
+      {safetensors, [&] { read_safetensors(safetensors).read("a"); }},
       {packed,
        [&] {
          const Hdf5BytesReader reader(packed);

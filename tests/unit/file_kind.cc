@@ -9,6 +9,7 @@
 #include "src/base/table.h"
 #include "src/data/dataset.h"
 #include "src/files/hdf5.h"
+#include "src/files/pytorch_file.h"
 #include "src/files/safetensors.h"
 #include "tests/support/error_of.h"
 #include "tests/support/expect_error.h"
@@ -55,6 +56,7 @@ const std::vector<Case>& cases() {
       {"cut.pt", "PK", "PyTorch"},
       {"model.ckpt", zip("a/version"), "PyTorch"},
       {"old.pth", "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j"s + std::string(90, '\0'), "PyTorch"},
+      {"tar.pth", "sys_info\0\0"s + std::string(300, '\0'), "2017"},
       {"some.pkl", "\x80\x04\x95\x10\0\0\0\0\0\0\0}"s, "pickle"},
       {"x.onnx", "\x08\x08\x12\x08lockstep\x1a\x05v0.1\x3a\xff\x7f\0"s, "ONNX"},
       {"of_pytorch.onnx", "\x08\x07\x12\x07pytorch\x1a\0032.1:\x80\x01\0"s, "ONNX"},
@@ -142,7 +144,8 @@ DataSource source_of(const std::filesystem::path& folder) {
 constexpr Reading kReadings[] = {
     {"a checkpoint", kCheckpointFile, [](const auto& file) { Checkpoint{file}; }},
     {"--init", kCheckpointFile, [](const auto& file) { initial_metadata(file); }},
-    {"safetensors", kSafetensorsFile, [](const auto& file) { SafetensorsReader{file}; }},
+    {"safetensors", kSafetensorsFile, [](const auto& file) { read_safetensors(file); }},
+    {"pytorch", kPytorchFile, [](const auto& file) { read_pytorch(file); }},
     {"packed", kPackedFile,
      [](const auto& file) { find(datasets(), "packed").open(source_of(file)); }},
     {"hdf5", kArraysFile,
@@ -160,7 +163,8 @@ TEST(FileKind, EveryReaderNamesOtherKinds) {
       put(file, one.bytes);
       const bool init = reading.about == std::string_view("--init");
       const FileKind kind = kind_of(file);
-      if (kind.name == reading.wanted || (init && kind.name == kSafetensorsFile)) continue;
+      const bool tensors = kind.name == kSafetensorsFile || kind.name == kPytorchFile;
+      if (kind.name == reading.wanted || (init && tensors)) continue;
       const std::string error = error_of([&] { reading.read(file); });
       EXPECT_TRUE(mentions(error, {std::string(kind.name), std::string(kind.advice)}))
           << reading.about << " of " << one.name << ": " << error;

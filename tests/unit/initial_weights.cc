@@ -11,8 +11,11 @@
 #include "net/model.h"
 #include "net/pytorch_names.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
+#include "src/files/tensor_file.h"
 #include "tests/support/error_of.h"
 #include "tests/support/initial_weights.h"
+#include "tests/support/pytorch_file.h"
 #include "tests/support/safetensors.h"
 
 namespace lockstep {
@@ -64,6 +67,24 @@ struct ModuleFile {
     write_safetensors_text(file, header + "}", numbers);
   }
 };
+
+/// The object that torch.save() writes for a module, and its storages.
+std::pair<std::string, std::vector<std::string>> pickled_module(const ModuleFile& module) {
+  std::vector<std::string> entries, storages;
+  for (const auto& [name, tensor] : module.tensors) {
+    std::vector<std::int32_t> shape, strides;
+    for (const std::string& extent : split(tensor.first, ',')) shape.push_back(std::stoi(extent));
+    for (const std::int64_t stride : row_major({shape.begin(), shape.end()}))
+      strides.push_back(static_cast<std::int32_t>(stride));
+    entries.push_back(pickled::text("module." + name));
+    entries.push_back(pickled::tensor(
+        pickled::storage("FloatStorage", std::to_string(storages.size()),
+                         static_cast<std::int32_t>(tensor.second.size() / sizeof(float))),
+        0, shape, strides));
+    storages.push_back(tensor.second);
+  }
+  return {pickled::dict(entries), storages};
+}
 
 class InitialWeights : public testing::Test {
  protected:
@@ -122,6 +143,23 @@ TEST_F(InitialWeights, TakeEveryNumberToItsPlace) {
     EXPECT_EQ(loaded, values_);
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_TRUE(mentions(lines[0], {std::to_string(layout_.parameters.size())}));
+  }
+}
+
+TEST_F(InitialWeights, OfPytorchAreTheSame) {
+  const auto [state, storages] = pickled_module(ModuleFile(layout_, values_));
+  const std::string checkpoint = pickled::dict({pickled::text("model"), state});
+  for (const std::string& bytes :
+       {pickled::new_file(checkpoint, storages),
+        pickled::old_file(state, storages, std::vector<std::int64_t>(storages.size(), 4))}) {
+    file_ = folder_ / "module.pth";
+    put(file_, bytes);
+    std::vector<float> loaded(layout_.count);
+    ASSERT_EQ(load(layout_, loaded).size(), 1u);
+    EXPECT_EQ(loaded, values_);
+    EXPECT_EQ(initial_metadata(file_).texts.at("class_names"), "");
+    put(file_, bytes.substr(0, bytes.size() - 5));
+    EXPECT_TRUE(mentions(error_of_load(), {"module.pth", "damaged"}));
   }
 }
 

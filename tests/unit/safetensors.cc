@@ -17,7 +17,7 @@ class Safetensors : public testing::Test {
  protected:
   std::string error(const std::string& header, const std::string& numbers = "12345678") {
     write_safetensors_text(file_, header, numbers);
-    return error_of([&] { SafetensorsReader reader(file_); });
+    return error_of([&] { read_safetensors(file_); });
   }
 
   TemporaryDirectory folder_;
@@ -39,7 +39,7 @@ TEST_F(Safetensors, ReadsNumbersOfEveryFloatingPointType) {
                          "\x00\x3e\x00\xc0"s + "\xc0\x3f\x00\xc0"s +
                              "\x00\x00\xc0\x3f\x00\x00\x00\xc0"s +
                              "\x00\x00\x00\x00\x00\x00\xf8\x3f\x00\x00\x00\x00\x00\x00\x00\xc0"s);
-  const SafetensorsReader reader(file_);
+  const TensorFile reader = read_safetensors(file_);
   EXPECT_EQ(reader.tensors().size(), 7u);
   const std::vector<float> values{1.5f, -2};
   for (const char* name : {"half", "bfloat", "single", "double"})
@@ -58,7 +58,7 @@ TEST_F(Safetensors, RefusesHostileHeaders) {
            "}}";
   };
   write_safetensors_text(file_, tensor("\"F32\"", "[2]", "[0,8]"), "12345678");
-  EXPECT_NO_THROW(SafetensorsReader reader(file_));
+  EXPECT_NO_THROW(read_safetensors(file_));
   const std::string wrong[] = {
       tensor("\"F32\"", "[2]", "[0,9]"),
       tensor("\"F32\"", "[2]", "[4,12]"),
@@ -91,10 +91,10 @@ TEST_F(Safetensors, RefusesFilesThatAreTooShort) {
     std::ofstream(file_, std::ios::binary) << bytes;
     const bool known = bytes.empty() || bytes[0] == '1';  // an empty file, a text
     expect_error({"weights", known ? "not a .safetensors file" : "header"},
-                 [&] { SafetensorsReader reader(file_); });
+                 [&] { read_safetensors(file_); });
   }
-  expect_error({"not a file"}, [&] { SafetensorsReader reader(folder_.path()); });
-  EXPECT_NE(error_of([&] { SafetensorsReader reader(folder_.path() / "none"); }), "");
+  expect_error({"not a file"}, [&] { read_safetensors(folder_.path()); });
+  EXPECT_NE(error_of([&] { read_safetensors(folder_.path() / "none"); }), "");
 }
 
 }  // namespace
