@@ -48,6 +48,11 @@ class DefaultModelTest : public testing::Test {
   void SetUp() override { options_.data.folder = folder_.path(); }
 };
 
+TEST_F(DefaultModelTest, ImagesWithoutClassFolders) {
+  write("one.png", 32, 40);
+  EXPECT_EQ(choice().name, "resnet20");
+}
+
 TEST_F(DefaultModelTest, TheImagesDecide) {
   EXPECT_EQ(choice().name, "resnet18") << "no images: opening the data reports it";
   write_all(80, 64);

@@ -200,13 +200,15 @@ std::int64_t usual_edge_in(const std::filesystem::path& folder) {
     const Folders root = folders_in(folder);
     const Folders train = root.parts[kTrain].empty() ? root : folders_in(root.parts[kTrain]);
     some.folder = train.path.string();
-    for (std::size_t i = 0; i < std::min(kClasses, train.classes.size()); ++i) {
-      std::vector<FoundFile> files = files_of_class(train.path / train.classes[i]);
+    const auto add = [&](const std::string& inner) {
+      std::vector<FoundFile> files = files_of_class(train.path / inner);
       std::erase_if(files, [](const FoundFile& file) { return !has_image_name(file.name); });
       files.resize(std::min(kEach, files.size()));
-      for (const FoundFile& file : files)
-        some.add(train.classes[i] + "/" + file.name, 0, file.bytes);
-    }
+      for (const FoundFile& file : files) some.add(inner + file.name, 0, file.bytes);
+    };
+    for (std::size_t i = 0; i < std::min(kClasses, train.classes.size()); ++i)
+      add(train.classes[i] + "/");
+    if (some.size() == 0) add("");  // a table may name the classes of files
   } catch (const Error&) {  // opening the data set reports it
   }
   return usual_edge(*encoded_images(std::move(some)));
