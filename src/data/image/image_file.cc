@@ -5,7 +5,7 @@
 
 #include "src/base/crc32c.h"
 #include "src/base/text.h"
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 #include "src/data/image/image_index.h"
 #include "src/files/file.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 #include "src/data/image/image.h"
 
 namespace lockstep {

@@ -2,7 +2,7 @@
 #include <png.h>
 
 #include "src/base/check.h"
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 
 namespace lockstep {
 

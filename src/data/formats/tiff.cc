@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 
 namespace lockstep {
 namespace {

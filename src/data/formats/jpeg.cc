@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 
 namespace lockstep {
 namespace {

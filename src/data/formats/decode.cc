@@ -3,7 +3,7 @@
 
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 
 namespace lockstep {
 

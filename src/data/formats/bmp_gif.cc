@@ -3,7 +3,7 @@
 #include <memory>
 #include <span>
 
-#include "src/data/image/formats.h"
+#include "src/data/formats/formats.h"
 
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
