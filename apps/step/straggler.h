@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/step/host_watch.h"
 #include "collectives/comm/comm.h"
+#include "collectives/watch/host_watch.h"
 
 namespace lockstep {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "apps/record/class_metrics.h"
-#include "apps/step/host_watch.h"
 #include "apps/step/straggler.h"
 #include "apps/step/training_step.h"
+#include "collectives/watch/host_watch.h"
 #include "net/loss.h"
 #include "src/base/clock.h"
 #include "src/report/report.h"

@@ -1,4 +1,4 @@
-#include "apps/step/host_watch.h"
+#include "collectives/watch/host_watch.h"
 
 #include <algorithm>
 #include <map>
