@@ -116,11 +116,12 @@ template <class Entry>
 void require_known(std::span<const Entry> registry, std::string_view name,
                    const EvaluatedCheckpoint& checkpoint) {
   if (std::ranges::any_of(registry, [&](const Entry& entry) { return entry.name == name; })) return;
+  const std::string program = one_line(checkpoint.program);
   fail_usage(
-      "{} has the {} {}, which is unknown here. {} trained it. If that is your own program, pass "
-      "the same words to {} evaluate, classify or export.",
-      checkpoint.file, Entry::kind, one_line(std::string(name)), one_line(checkpoint.program),
-      one_line(checkpoint.program));
+      "{} has the {} {}, which is unknown here. If {} is your own program, pass the same words to "
+      "{} evaluate, classify or export.",
+      checkpoint.file, Entry::kind, one_line(std::string(name)),
+      program.empty() ? "the one that trained it" : program, program.empty() ? "it" : program);
 }
 
 /// The folder itself, or checkpoints/ in it.
