@@ -103,6 +103,7 @@ TEST_F(EvaluatedData, TheFolderOfTheRunGivesTheShareThatItKept) {
   write_image(root_ / "own/a/w.png", 7);
   EXPECT_LE(taken(checkpoint, root_ / "own"), seen_ + 1);
   EXPECT_TRUE(noted(" of 81 images") && noted("differ")) << all_notes();
+  EXPECT_TRUE(noted("have changed") && !noted("kept from training")) << all_notes();
 }
 
 TEST_F(EvaluatedData, AnotherFolderGivesAllImages) {

@@ -130,15 +130,31 @@ ImageIndex read_folders(const DataSource& source) {
 }
 
 /// Whether the run was trained on the images of `index`, perhaps in another place.
-bool is_trained_on(const ImageIndex& index, const DataSource& source,
-                   const DataOfCheckpoint& trained) {
-  std::error_code missing;
-  if (fs::equivalent(source.folder, trained.folder, missing) && source.labels == trained.labels)
-    return true;
+bool is_trained_on(const ImageIndex& index, const DataOfCheckpoint& trained) {
   return std::all_of(std::begin(kDivided), std::end(kDivided), [&](SetPart part) {
     return trained.identity.find(identity_of(index, part)) != std::string::npos;
   });
 }
+
+/// What the evaluated images are to the run.
+enum class Origin { own, changed, other };
+
+Origin origin_of(const ImageIndex& index, const DataSource& source,
+                 const DataOfCheckpoint& trained) {
+  if (is_trained_on(index, trained)) return Origin::own;
+  std::error_code missing;
+  const bool here =
+      fs::equivalent(source.folder, trained.folder, missing) && source.labels == trained.labels;
+  if (!here) return Origin::other;
+  // The run's identity lacks damaged images that it left out.
+  return trained.check.find("skip") == trained.check.npos ? Origin::changed : Origin::own;
+}
+
+/// By Origin.
+constexpr const char* kOrigins[] = {
+    "those that the run kept from training",
+    "the data have changed since the run began, so it may have trained on some of them",
+    "they are not those of the run, but may contain images that it trained on"};
 
 /// `index`, whose test images are those of a folder or table without images for evaluation. Those
 /// that the run kept from training if there are such; else all, unless they are for training.
@@ -150,14 +166,13 @@ ImageIndex held_out_of(ImageIndex index, const DataSource& source, const DataOfC
     ImageIndex divided = index;
     divided.parts[kTrain] = std::exchange(divided.parts[kTest], {});
     divide(source.validation, divided);
-    const bool own = is_trained_on(divided, source, trained);
+    const Origin origin = origin_of(divided, source, trained);
     divided.parts[kTrain] = {};
-    ImageIndex& seen = own ? divided : index;
-    seen.notes.push_back(fmt::format(
-        "{} of {} images in {} are evaluated: {}", seen.size(), all, source.folder.string(),
-        own ? "those that the run kept from training"
-            : "it is not the folder of the run, but may contain images that it trained on"));
-    if (own) return divided;
+    ImageIndex& seen = origin == Origin::other ? index : divided;
+    seen.notes.push_back(fmt::format("{} of {} images in {} are evaluated: {}", seen.size(), all,
+                                     source.folder.string(),
+                                     kOrigins[static_cast<std::size_t>(origin)]));
+    if (origin != Origin::other) return divided;
   }
   require(training.empty(), "{}", training);
   return index;
