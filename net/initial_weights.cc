@@ -154,8 +154,10 @@ Matches match(const TensorFile& reader, const std::filesystem::path& file, const
       fresh.push_back(parameter.name);
       continue;
     }
-    fail("{} does not fit this model: {} {}, and {} is {}. Use weights of this model.",
-         file.string(), name, is, parameter.name, fmt::join(pytorch_shape(parameter), "x"));
+    fail(
+        "{} does not fit this model: {} {}, and {} is {}. Use weights of this model, or pass "
+        "--model with the one of the weights.",
+        file.string(), name, is, parameter.name, fmt::join(pytorch_shape(parameter), "x"));
   }
   // A layer begins as a whole.
   if (!fresh.empty()) {

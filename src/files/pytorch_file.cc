@@ -18,6 +18,12 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
+/// The name of a tensor for people.
+std::string shown(const std::string& name) {
+  constexpr std::size_t kMost = 100;
+  return one_line(name.size() > kMost ? name.substr(0, kMost) + "..." : name);
+}
+
 /// Numbers of one type in the file, which tensors share.
 struct Storage {
   std::uint64_t begin = 0, end = 0;
@@ -190,9 +196,9 @@ TensorFile::Tensor tensor_of(const PickleValue& value, const Saved& saved) {
   const std::string name = by_reference ? made_by.items[0]->items[1]->text : made_by.text;
   if (name.starts_with("torch._"))
     fail("{}: {} comes from {}, so it is no dense tensor. Save it as one.", one_line(file.string()),
-         one_line(what), one_line(name));
+         shown(what), shown(name));
   fail("{}: {} is {}, which is code. Save model.state_dict().", one_line(file.string()),
-       one_line(what), one_line(name));
+       shown(what), shown(name));
 }
 
 /// The state_dict in the object that was saved.
@@ -235,7 +241,7 @@ TensorFile read_pytorch(const std::filesystem::path& file) {
   for (std::size_t i = 0; weights.is(Kind::dict) && i < weights.items.size(); i += 2) {
     const PickleValue &name = *weights.items[i], &value = without_parameter(*weights.items[i + 1]);
     if (!name.is(Kind::text) || !value.is(Kind::object)) {
-      others.push_back(one_line(name.text));
+      others.push_back(shown(name.text));
       continue;
     }
     if (!is_tensor(value)) fail_for(file, name.text, value);
@@ -243,7 +249,7 @@ TensorFile read_pytorch(const std::filesystem::path& file) {
       tensors.add(name.text, tensor_of(value, saved));
     } catch (const Error& wrong) {
       fail("{}: tensor {}: {}. Copy the file again, or save a dense tensor.",
-           one_line(file.string()), one_line(name.text), wrong.what());
+           one_line(file.string()), shown(name.text), wrong.what());
     }
   }
   require(!tensors.tensors().empty(), "{} has no state_dict{}. Save model.state_dict().",

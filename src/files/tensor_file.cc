@@ -14,12 +14,19 @@ namespace {
 
 /// As many as PyTorch permits.
 constexpr std::size_t kMostExtents = 64;
+constexpr std::size_t kLongestName = 1000;
+/// Bytes of the file from a tensor's first number to its last, for each of its numbers.
+constexpr std::uint64_t kMostSpread = 4096;
 
 /// Without what torch.compile() puts in front of the names in a module.
-std::string plain_name(std::string name) {
+std::string plain_name(const std::string& name) {
   constexpr std::string_view kCompiled = "_orig_mod.";
-  for (std::size_t at; (at = name.find(kCompiled)) != name.npos;) name.erase(at, kCompiled.size());
-  return name;
+  std::string plain;
+  std::size_t begin = 0;
+  for (std::size_t at; (at = name.find(kCompiled, begin)) != name.npos;
+       begin = at + kCompiled.size())
+    plain.append(name, begin, at - begin);
+  return plain.append(name, begin);
 }
 
 /// `bytes`: of the file from tensor.begin to tensor.end.
@@ -66,7 +73,12 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
 
 void TensorFile::add(std::string name, Tensor tensor) {
   require(tensor.shape.size() <= kMostExtents, "its shape has {} extents", tensor.shape.size());
-  const bool is_new = tensors_.emplace(plain_name(std::move(name)), std::move(tensor)).second;
+  require(name.size() <= kLongestName, "its name has {} bytes", name.size());
+  std::uint64_t numbers = 1;
+  for (const std::int64_t extent : tensor.shape) numbers *= static_cast<std::uint64_t>(extent);
+  require((tensor.end - tensor.begin) / kMostSpread <= numbers,
+          "its {} numbers are spread over {} bytes", numbers, tensor.end - tensor.begin);
+  const bool is_new = tensors_.emplace(plain_name(name), std::move(tensor)).second;
   require(is_new, "another one has its name");
 }
 

@@ -265,6 +265,20 @@ TEST_F(PytorchFile, RefusesBombs) {
   error_of_object(dict({text("a"), name("torch.nn.parameter", "Parameter") + "]q\1h\1a\x81"}));
 }
 
+TEST_F(PytorchFile, RefusesLongNamesAndFarNumbers) {
+  std::string compiled;
+  for (int i = 0; i < 300'000; ++i) compiled += "_orig_mod.";
+  for (const std::string& value : {weight_, number(0)}) {
+    const std::string found = error(new_file(dict({text(compiled), value}), {counting<float>(6)}));
+    EXPECT_LT(found.size(), 1000);
+    EXPECT_TRUE(mentions(found, {"_orig_mod."}));
+  }
+  const int far = 100'000;
+  const std::string spread = tensor(storage("FloatStorage", "0", far), 0, {2}, {far - 1});
+  EXPECT_TRUE(mentions(error(new_file(dict({text("a"), spread}), {counting<float>(far)})),
+                       {"a", "spread over 400000 bytes"}));
+}
+
 TEST_F(PytorchFile, RefusesDamagedArchives) {
   const auto refused = [&](std::string bytes, std::size_t place, const std::string& change) {
     return error(bytes.replace(place, change.size(), change));
