@@ -116,8 +116,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .also_called({"img-size"})
       .is_common = by_default.resizes;
   if (by_default.texts) declare_texts(rows);
-  declare_labels(rows, labels)
-      .shapes_weights()
+  declare_labels(rows, labels)  // a resume compares the images and classes, not the path
       .only_with("--dataset folder", [this] { return dataset == "folder"; })
       .example("labels.csv" + (photos.empty() ? " --data photos" : photos + " --image-size 64"));
   declare_split(rows, validation);

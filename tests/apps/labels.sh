@@ -61,6 +61,9 @@ same() {  # RUN WORDS OPTION...: trains alike; the summary contains WORDS
 same table 'labelled.by.folders.csv röt' --data folders --labels folders.csv
 same metadata 'labelled.by.*flat/train/metadata.csv.*flat/test/metadata.csv' --data flat
 same one_folder 'labelled.by.all.csv' --data all --labels all.csv
+ln -s all link
+sed "2,9s,^\"\?,&$PWD/all/," all.csv >real.csv
+same by_link 'labelled.by.real.csv' --data link --labels real.csv
 expect "no image is left out" bash -c "! grep -q 'left out' out"
 run "$build/pack_images" all all.h5 --labels all.csv
 expect "packing" test "$code" = 0
@@ -72,18 +75,25 @@ ranks 2 "${run[@]}" --data folders/train --fold 2/3 --run ./fold
 ranks 2 "${run[@]}" --data folders/train --fold 2/3 --labels train.csv --run ./fold_of_table
 expect_line "a fold of a table" '^data 16 train.csv'
 expect_same_state "a fold of a table" "$(step_file fold 9)" "$(step_file fold_of_table 9)"
+ranks 1 evaluate ./fold_of_table --threads 1
+expect "its own fold" grep -q 'note: 8 of 24 .*kept from training' raw
+cp train.csv kept.csv
+sed -i 5,7d train.csv
+ranks 1 evaluate ./fold_of_table --threads 1
+expect "a table that has changed" grep -q 'note: [0-9]* of 21 .*have changed' raw
+mv kept.csv train.csv
 
 # --- resume and evaluate ---------------------------------------------------------------------------------------------------
 ranks 1 "${run[@]}" --steps 5 --data all --labels all.csv --run ./parts
 ranks 2 "${run[@]}" --data all --labels other.csv --run ./parts
-expect_error "a resume with another table" 2 'parts --labels other.csv all.csv'
+expect_error "a resume with another table" 2 'step-0000000005.h5 other.data training.image.files'
 cp all.csv whole.csv
 cp other.csv all.csv
 ranks 2 "${run[@]}" --data all --labels all.csv --run ./parts
 expect_error "a resume with other classes" 2 'step-0000000005.h5 other.data training.image.files'
 cp whole.csv all.csv
-ranks 2 "${run[@]}" --data all --labels all.csv --run ./parts
-expect_same_state "a resume with the table" "$(step_file folders_run 9)" "$(step_file parts 9)"
+ranks 2 "${run[@]}" --data all --labels ./all.csv --run ./parts
+expect_same_state "a resume with the table, by another path" "$(step_file folders_run 9)" "$(step_file parts 9)"
 for place in "" "--data all" "--labels all.csv --data ./all"; do
   # shellcheck disable=SC2086
   ranks 2 evaluate ./parts --threads 1 --predictions "answers.csv" $place
@@ -113,6 +123,8 @@ refused() {  # WHAT CODE WORDS OPTION...
 refused "files that do not exist" 65 '4.of.36 do.not.exist lost.csv,.line relative.to.all' --data all --labels lost.csv
 refused "two classes" 65 'twice.csv,.line and.38 two.classes train.00,.b.bmp blue.sky röt' \
   --data all --labels twice.csv
+printf '{"file": "%s", "label": %s}\n' "train 00, b.bmp" 18446744073709551617 "train 00, r.bmp" 1 >numbers.jsonl
+refused "a number that is not kept" 65 'numbers.jsonl line.1 class whole.number' --data all --labels numbers.jsonl
 refused "no table" 65 'nowhere.csv No.such.file' --data all --labels nowhere.csv
 refused "a folder" 65 'folders' --data all --labels folders
 refused "neither table nor class folders" 65 'all 0.class.folders' --data all --validation 0.1

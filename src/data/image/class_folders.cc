@@ -80,7 +80,8 @@ bool holds_runs(const fs::path& folder) {
 const std::vector<std::string>& Folders::at_least(std::size_t least) const {
   require(classes.size() >= least,
           "{} contains {}{}{}, and at least {} are needed. Put the images of each class into a "
-          "folder of its name, or pass the folder that contains such folders.",
+          "folder of its name, pass the folder that contains such folders, or pass --labels with a "
+          "table of files and classes.",
           path.string(), counted(classes.size(), "class folder"), classes.empty() ? "" : ": ",
           listed(classes), least);
   return classes;

@@ -13,6 +13,7 @@
 #include "src/data/image/class_folders.h"
 #include "src/data/read_in_parallel.h"
 #include "src/data/text/labelled_rows.h"
+#include "src/data/text/words.h"
 
 namespace lockstep {
 namespace {
@@ -32,6 +33,8 @@ struct Row {
   std::uint64_t bytes = kMissing;
 };
 
+std::string shown(const Row& row) { return excerpt_of(one_line(row.name), 300); }
+
 struct Rows {
   std::vector<std::string> tables;
   std::vector<Row> rows;
@@ -46,10 +49,12 @@ struct Rows {
 /// elsewhere stays as it is.
 std::string name_in(const fs::path& root, const fs::path& folder, const std::string& file) {
   const fs::path path = (folder / file).lexically_normal();
-  const bool absolute = fs::path(file).is_absolute();
-  const fs::path base = absolute ? fs::absolute(root) : root;
-  const std::string name = path.lexically_relative(base.lexically_normal()).string();
-  return absolute && (name.empty() || name.starts_with("..")) ? path.string() : name;
+  if (!fs::path(file).is_absolute()) return path.lexically_relative(root.lexically_normal());
+  std::error_code missing;  // links to the folder are the same folder
+  const fs::path real = fs::weakly_canonical(path.parent_path(), missing) / path.filename(),
+                 base = fs::weakly_canonical(root, missing);
+  const std::string name = real.lexically_relative(base).string();
+  return name.empty() || name.starts_with("..") ? path.string() : name;
 }
 
 /// The first folder in the name of a file; empty: there is none.
@@ -114,7 +119,7 @@ std::int64_t merge(Rows& all) {
     require(!labels && a.part == b.part,
             "{} and {} name two {} of {}: {} and {}. Remove one of the rows.", all.place(a),
             all.tables[b.table] == all.tables[a.table] ? fmt::format("{}", b.line) : all.place(b),
-            labels ? "classes" : "parts", one_line(a.name), labels ? a.label : kPartNames[a.part],
+            labels ? "classes" : "parts", shown(a), labels ? a.label : kPartNames[a.part],
             labels ? b.label : kPartNames[b.part]);
     return true;
   });
@@ -150,7 +155,7 @@ std::int64_t find_files(const DataSource& source, Rows& all) {
   require(!is_missing(*lost),
           "{} of {} image files do not exist: {} ({}) is the first. Names are relative to {}. "
           "Correct the table, or restore the files.",
-          std::count_if(rows.begin(), rows.end(), is_missing), rows.size(), one_line(lost->name),
+          std::count_if(rows.begin(), rows.end(), is_missing), rows.size(), shown(*lost),
           all.place(*lost), source.folder.string());
   for (const Row& row : rows) found.erase(row.name);
   return std::count_if(found.begin(), found.end(),

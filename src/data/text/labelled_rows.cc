@@ -17,10 +17,12 @@ namespace {
 
 using Names = std::span<const std::string_view>;
 using Fields = std::vector<std::string>;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;  // ordered_json needs a time of the keys squared
 constexpr std::string_view kLabelNames[] = {"label", "category",  "class",
                                             "topic", "sentiment", "target"},
                            kPartColumns[] = {"part", "split"};
+
+constexpr std::size_t kLongestLabel = 1000;
 
 std::string trimmed(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -67,10 +69,16 @@ Columns required_columns(const std::string& path, const Fields& header, std::int
 LabelledRow row_of(const std::string& path, const Columns& columns, Fields& fields,
                    std::int64_t line) {
   LabelledRow row{std::move(fields[columns.content]), trimmed(fields[columns.label]), {}, line};
-  require(!row.label.empty(), "{}: the row in line {} has no class. Add one, or remove the row.",
-          path, line);
+  require(
+      !row.label.empty(),
+      "{}: the row in line {} has no class, a text or a whole number. Add one, or remove the row.",
+      path, line);
   require(one_line(row.label) == row.label,
-          "{}: the class in line {} contains a line end. Rename it.", path, line);
+          "{}: the class in line {} contains a line end or another control character. Rename it.",
+          path, line);
+  require(row.label.size() <= kLongestLabel,
+          "{}: the class in line {} has {} bytes. Check the column of the classes.", path, line,
+          row.label.size());
   if (columns.part < 0) return row;
   row.part = part_named(trimmed(fields[columns.part]));
   require(row.part.has_value(),
@@ -79,10 +87,11 @@ LabelledRow row_of(const std::string& path, const Columns& columns, Fields& fiel
   return row;
 }
 
-/// The value of a JSON object as the field of a row: a text or a number. Others have no field.
+/// The value of a JSON object as the field of a row: a text or a whole number. Others have no
+/// field, because a fraction or a number of more than 64 bits is not kept digit by digit.
 std::string field_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  return value.is_number() || value.is_boolean() ? value.dump() : "";
+  return value.is_number_integer() || value.is_boolean() ? value.dump() : "";
 }
 
 bool read_json_lines(const std::string& path, const std::string& content,
