@@ -89,6 +89,11 @@ std::vector<Row> result_rows(const std::vector<StoredRun>& runs) {
   add("status", [](Run, Results r) { return r.status; });
   add("model", [](Run run, Results) { return run.option("model"); });
   add("best accuracy", [&](Run, Results r) { return percent(r.best); });
+  add("best by", [&](Run, Results r) {
+    return r.by.empty()     ? ""
+           : r.by == "loss" ? "loss " + number(r.value, 4)
+                            : r.by + " " + percent(r.value);
+  });
   add("at step", [&](Run, Results r) { return number(r.best_step, 0); });
   add("last accuracy", [&](Run, Results r) { return percent(r.last); });
   add("last loss", [&](Run, Results r) {

@@ -115,6 +115,14 @@ class Run:
                 return found["top1"], found.get("step")
         return None
 
+    def score(self):
+        """Returns the name of what its best evaluation is best by, and the value; accuracy if a file does not name it."""
+        best = self.summary().get("best")
+        by, value = (best.get("by"), best.get("value")) if isinstance(best, dict) else (None, None)
+        if isinstance(by, str) and isinstance(value, float):
+            return by, value
+        return "accuracy", self.accuracy()[0]
+
     def log(self):
         return self.folder.with_name(self.folder.name + ".log")
 
@@ -358,9 +366,17 @@ def reason_of(run):
     return plain((errors or lines or ["no output"])[-1])
 
 
+def value_text(by, value):
+    return f"{plain(by)} {value:.4f}" if by == "loss" else f"{plain(by)} {100 * value:.2f} %"
+
+
 def result_of(run):
     found = run.accuracy()
-    return f"accuracy {100 * found[0]:.2f} % at step {plain(found[1])}" if found else "no evaluation"
+    if not found:
+        return "no evaluation"
+    by, value = run.score()
+    more = "" if by == "accuracy" else value_text(by, value) + ", "
+    return f"{more}{value_text('accuracy', found[0])} at step {plain(found[1])}"
 
 
 def compare(sweep, ended=()):
@@ -381,23 +397,39 @@ def compare(sweep, ended=()):
     known = [run for run in complete if run.accuracy()]
     if not known:
         return
-    show_means(sweep, known)
-    best = max(known, key=lambda run: run.accuracy()[0])
+    groups = show_means(sweep, known)
+    if len(groups) == 1 and len(known) > 1:
+        return  # no fold or seed is better than another
+    name, runs, rank = groups[0]
+    best = max(runs, key=rank)
     page = best.folder / "report.html"
     show = ["xdg-open", page] if page.exists() else [find_program("report_runs", "report_runs"), best.folder]
-    print(f"best    {best.name}: {result_of(best)}")
+    print(f"best    {name}: the mean of {len(runs)} runs" if len(runs) > 1 else f"best    {best.name}: {result_of(best)}")
     print(f"        its report: {shlex.join(map(str, show))}")
 
 
 def show_means(sweep, known):
-    """Prints mean and standard deviation of the runs that repeat one experiment, the best experiment first."""
+    """Prints mean and standard deviation of the runs that repeat one experiment, the best experiment first.
+
+    Returns the experiments in this order: name, runs, and a function of a run that is larger for better ones."""
+    scores = {run.name: run.score() for run in known}
+    alike = len({by for by, _ in scores.values()}) == 1
+    by = scores[known[0].name][0] if alike else "accuracy"
+
+    def rank(run):
+        value = scores[run.name][1] if alike else run.accuracy()[0]
+        return -value if by == "loss" else value
     groups = {}
     for run in known:
         values = [f"{name}={text_of(run.options[name])}" for name in sweep.values if name not in REPEATED]
-        groups.setdefault(plain(",".join(values)) or sweep.name, []).append(100 * run.accuracy()[0])
-    for name, found in sorted(groups.items(), key=lambda group: -statistics.mean(group[1])):
-        if len(found) > 1:
-            print(f"mean    {name}: accuracy {statistics.mean(found):.2f} % +- {statistics.stdev(found):.2f} % of {len(found)} runs")
+        groups.setdefault(plain(",".join(values)) or sweep.name, []).append(run)
+    found = sorted(groups.items(), key=lambda group: -statistics.mean(map(rank, group[1])))
+    for name, runs in found:
+        values = [abs(rank(run)) for run in runs]
+        if len(runs) > 1:
+            mean, spread = value_text(by, statistics.mean(values)), value_text(by, statistics.stdev(values))
+            print(f"mean    {name}: {mean} +- {spread.removeprefix(plain(by)).strip()} of {len(runs)} runs")
+    return [(name, runs, rank) for name, runs in found]
 
 
 def batch_script(sweep, runs):

@@ -167,6 +167,8 @@ ordered_json to_json(const RunResults& r) {
   return {{"status", r.status},
           {"best", number(r.best)},
           {"best_step", number(r.best_step)},
+          {"by", r.by},
+          {"value", number(r.value)},
           {"last", number(r.last)},
           {"loss", number(r.loss)},
           {"test", number(r.test)},

@@ -83,14 +83,26 @@ void read_metrics(const fs::path& file, StoredRun& run) {
   }
 }
 
-/// A number of nested objects; NaN: there is none.
-double number(const ordered_json& object, std::initializer_list<const char*> path) {
+/// A member of nested objects; null: there is none.
+ordered_json member(const ordered_json& object, std::initializer_list<const char*> path) {
   const ordered_json* at = &object;
   for (const char* name : path) {
-    if (!at->is_object() || !at->contains(name)) return kNaN;
+    if (!at->is_object() || !at->contains(name)) return {};
     at = &(*at)[name];
   }
-  return at->is_number() ? at->get<double>() : kNaN;
+  return *at;
+}
+
+/// NaN: there is no such number.
+double number(const ordered_json& object, std::initializer_list<const char*> path) {
+  const ordered_json value = member(object, path);
+  return value.is_number() ? value.get<double>() : kNaN;
+}
+
+/// Empty: there is no such text.
+std::string text(const ordered_json& object, std::initializer_list<const char*> path) {
+  const ordered_json value = member(object, path);
+  return value.is_string() ? value.get<std::string>() : "";
 }
 
 double or_else(double value, double other) { return std::isnan(value) ? other : value; }
@@ -161,9 +173,9 @@ RunResults results_of(const StoredRun& run) {
                              : kNaN;
   const double speed = number(summary, {"times", "images_per_s"});
   RunResults r;
-  if (const auto status = summary.is_object() ? summary.find("status") : summary.end();
-      summary.is_object() && status != summary.end() && status->is_string())
-    r.status = status->get<std::string>();
+  r.status = text(summary, {"status"});
+  if (const std::string by = text(summary, {"best", "by"}); by != "accuracy") r.by = by;
+  r.value = r.by.empty() ? kNaN : number(summary, {"best", "value"});
   r.best = or_else(number(summary, {"best", "top1"}), best);
   r.best_step = or_else(number(summary, {"best", "step"}), best_step);
   r.last = or_else(evaluation.last("top1"), number(summary, {"result", "top1"}));

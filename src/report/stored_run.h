@@ -51,6 +51,8 @@ struct StoredRun {
 struct RunResults {
   std::string status;
   double best = 0, best_step = 0;  ///< accuracy, 0 to 1, of the best evaluation
+  std::string by;                  ///< what makes it best, if that is not accuracy: "f1", "loss"
+  double value = 0;                ///< its value of that
   double last = 0, loss = 0;       ///< accuracy and loss of the last evaluation
   double test = 0;                 ///< accuracy on the test set, after the end
   double train_loss = 0;

@@ -53,6 +53,30 @@ python3 -c 'print("{\"status\": " + "[" * 300000)' >"runs/rates/lr=0.001,momentu
 sweep rates.toml --table
 expect_line "a summary.json that is too deep" '^missing lr=0.001,momentum=0: not.begun'
 
+# Runs with --best f1: accuracy and F1 disagree about both the best rate and the best run.
+file=means
+write 'ranks = 1' '[options]' 'best = "f1"' '[sweep]' 'lr = [0.01, 0.1]' 'fold = ["1/2", "2/2"]'
+sweep means.toml --print
+python3 - out <<'PYTHON'
+import json, pathlib, re, sys
+values = {"0.01": (0.7, 0.5), "0.1": (0.6, 0.6)}
+for folder, lr, fold in re.findall(r"--run=(\S+) .*--lr=(\S+) --fold=(\S+)", open(sys.argv[1]).read()):
+    accuracy, f1 = (value + (0.02 if fold == "2/2" else 0) for value in values[lr])
+    pathlib.Path(folder).mkdir(parents=True)
+    best = {"top1": accuracy, "loss": 1.0, "step": 3, "by": "f1", "value": f1}
+    options = {"best": "f1", "lr": float(lr), "fold": fold}
+    pathlib.Path(folder, "summary.json").write_text(json.dumps({"status": "complete", "options": options, "best": best}))
+PYTHON
+sweep means.toml --table
+expect "means by what is best" test "$(grep '^mean  ' out | tr -s ' ' | tr '\n' '|')" = \
+  'mean lr=0.1: f1 61.00 % +- 1.41 % of 2 runs|mean lr=0.01: f1 51.00 % +- 1.41 % of 2 runs|'
+expect_line "and the best mean" '^best lr=0.1: mean.of.2'
+expect_line "and its report" 'report.*runs/means/lr=0.1,fold=2_2'
+expect_line "the table has both" '^best.by f1.50.00 f1.62.00'
+sed -i 's/lr = .*/lr = [0.1]/' means.toml
+sweep means.toml --table
+expect "no fold is better than another" test "$(grep -c '^mean  ' out)-$(grep -c '^best  ' out)" = 1-0
+
 file=names
 write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'group = ["conv/*:lr=0", "conv:*:lr=0"]'
 sweep names.toml --print

@@ -85,18 +85,25 @@ function means() {
     const [mean, deviation] = meanOf(values);
     return values.length === 1 ? show(mean) : `${show(mean)} ± ${show(deviation)}`;
   };
-  const best = (group) => meanOf(group.runs.map((run) => run.results.best ?? 0))[0];
-  const rows =
-      [...view.groups]
-          .sort((a, b) => best(b) - best(a))
-          .map(
-              (group) =>
-                  [group.values || 'all', String(group.runs.length), text(group, 'best', percent),
-                   text(group, 'test', percent), text(group, 'loss', short)]);
-  const heads = [
-    ['experiment', false], ['runs', true], ['best accuracy', true], ['test accuracy', true],
-    ['last loss', true]
+  const best = (group) => {
+    const found = group.runs.filter((run) => known(run.results.best));
+    return found.length === 0 ? -Infinity : meanOf(found.map((run) => score(run.results)))[0];
+  };
+  const {by} = data.runs[0].results;
+  const more = by && data.runs.every((run) => run.results.by === by) ?
+      [[by === 'loss' ? 'best loss' : `best ${by}`, 'value', by === 'loss' ? short : percent]] :
+      [];
+  const shown = [
+    ...more, ['best accuracy', 'best', percent], ['test accuracy', 'test', percent],
+    ['last loss', 'loss', short]
   ];
+  const rows = [...view.groups]
+                   .sort((a, b) => best(b) - best(a))
+                   .map(
+                       (group) =>
+                           [group.values || 'all', String(group.runs.length),
+                            ...shown.map(([, name, show]) => text(group, name, show))]);
+  const heads = [['experiment', false], ['runs', true], ...shown.map(([title]) => [title, true])];
   section(
       'means', 'Means',
       reason(

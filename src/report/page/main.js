@@ -9,6 +9,18 @@ function differing() {
   return names.filter((name) => new Set(data.runs.map((run) => option(run, name))).size > 1);
 }
 
+/** What makes a run better than others: the higher, the better. */
+function score(results) {
+  const same = new Set(data.runs.map((run) => run.results.by)).size === 1;
+  if (!same || !results.by) return results.best ?? -1;
+  return results.by === 'loss' ? -(results.value ?? Infinity) : results.value ?? -1;
+}
+
+/** The value by which the best evaluation was chosen, if that is not accuracy. */
+function bestBy({by, value}) {
+  return !by ? '–' : `${by} ${by === 'loss' ? short(value) : percent(value)}`;
+}
+
 /** The run with its line in the charts, and a box that hides it there. */
 function runCell(run, i) {
   const onchange = (e) => {
@@ -23,12 +35,13 @@ function runCell(run, i) {
 }
 
 function results() {
-  const best = Math.max(...data.runs.map((run) => run.results.best ?? -1)), other = differing();
+  const best = Math.max(...data.runs.map((run) => score(run.results))), other = differing();
   const steps = (r) => known(r.step) ? `${short(r.step)} / ${short(r.steps)}` : '–';
   const all = [
     ['status', false, (r) => r.status || '–'], ['best accuracy', true, (r) => percent(r.best)],
-    ['at step', true, (r) => short(r.best_step)], ['last accuracy', true, (r) => percent(r.last)],
-    ['last loss', true, (r) => short(r.loss)], ['test accuracy', true, (r) => percent(r.test)],
+    ['best by', true, (r) => bestBy(r)], ['at step', true, (r) => short(r.best_step)],
+    ['last accuracy', true, (r) => percent(r.last)], ['last loss', true, (r) => short(r.loss)],
+    ['test accuracy', true, (r) => percent(r.test)],
     ['training loss', true, (r) => short(r.train_loss)], ['steps', true, steps],
     ['time', true, (r) => duration(r.seconds)], ['images/s', true, (r) => short(r.images_per_s)],
     ...other.filter((name) => name !== 'steps')
@@ -37,7 +50,7 @@ function results() {
   const shown = all.filter(([, , text]) => data.runs.some((run) => text(run.results, run) !== '–'));
   const rows = data.runs.map(
       (run, i) => [runCell(run, i), ...shown.map(([, , text]) => text(run.results, run))]);
-  const classes = data.runs.map((run) => run.results.best === best ? 'best' : '');
+  const classes = data.runs.map((run) => score(run.results) === best ? 'best' : '');
   const running = data.runs.filter((run) => run.results.status === 'running');
   section(
       'results', 'Results',

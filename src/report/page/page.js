@@ -35,8 +35,8 @@ const reasonOf = (run) => at(run, 'summary', 'reason');
 
 /** The set that the run was evaluated on while it trained: "validation" or "test". */
 function setOf(run) {
-  const validates = option(run, 'validation') > 0 || at(run, 'rows', 'test') ||
-      at(run, 'evaluation', 'set') === 'validation set';
+  const validates = option(run, 'validation') > 0 || option(run, 'fold') ||
+      at(run, 'rows', 'test') || at(run, 'evaluation', 'set') === 'validation set';
   return validates ? 'validation' : 'test';
 }
 
@@ -65,8 +65,8 @@ function overview() {
       `on ${count} rank${count === 1 ? '' : 's'}` + (begin > 0 ? `, since ${step(begin)}` : '');
   const tiles = [
     tile(
-        'Best accuracy', percent(r.best),
-        known(r.best) ? `${set}, ${step(r.best_step)}` :
+        r.by ? `Accuracy at best ${r.by}` : 'Best accuracy', percent(r.best),
+        known(r.best) ? `${r.by ? bestBy(r) + ', ' : ''}${set}, ${step(r.best_step)}` :
             known(r.last) ? 'no evaluation has a loss' :
                             'no evaluation yet'),
     tile(
