@@ -149,7 +149,11 @@ bool for_each_input(const ClassifyOptions& o, bool texts,
       if (!lines.ready()) pause();
       const std::optional<std::string> line = lines.next();
       if (!line) break;
-      if (!line->empty()) texts ? each({*line, true}) : add(*line);
+      if (texts) {
+        each({*line, true});  // an empty one too, so that the answers are those of the lines
+      } else if (!line->empty()) {
+        add(*line);
+      }
     }
   }
   return all;
@@ -208,10 +212,11 @@ ReadInput text_reader(const SampleFormat& format, const Vocabulary& vocabulary) 
 /// Prints one line for each input, of a batch at a time.
 class AnswerLines {
  public:
-  AnswerLines(Classifier& classifier, ReadInput read, const std::vector<std::string>& classes,
-              const ClassifyOptions& o)
+  /// `column`: the head of the inputs in CSV.
+  AnswerLines(Classifier& classifier, ReadInput read, const char* column,
+              const std::vector<std::string>& classes, const ClassifyOptions& o)
       : classifier_(classifier), read_(std::move(read)), classes_(classes), options_(o) {
-    if (o.csv) console_.data("file,predicted" + csv_class_heads(classes));
+    if (o.csv) console_.data(fmt::format("{},predicted{}", column, csv_class_heads(classes)));
   }
 
   /// Reads an input, and names one that cannot be read.
@@ -269,7 +274,7 @@ int run(World& world, const ClassifyOptions& o) {
   if (!o.json && !o.csv) chosen.print();
   AnswerLines answers(classifier,
                       texts ? text_reader(format, vocabulary) : image_reader(format, count),
-                      classes, o);
+                      texts ? "text" : "file", classes, o);
   bool any = false;
   const auto add = [&](const Input& input) {
     any = true;

@@ -56,7 +56,7 @@ def answers(rows, lines):
     with open(rows, newline="") as file:
         head, *rows = csv.reader(file)
     objects = [json.loads(line) for line in pathlib.Path(lines).read_text().splitlines()]
-    assert head == ["file", "predicted"] + [f"p({name})" for name in sorted(WORDS)], head
+    assert head == ["text", "predicted"] + [f"p({name})" for name in sorted(WORDS)], head
     assert len(rows) == len(objects) == len(LINES)
     for row, found, line in zip(rows, objects, LINES):
         assert row[0] == found["text"] == line, (row, found)

@@ -36,6 +36,8 @@ for data in elsewhere.csv folder; do
   ranks 2 evaluate ./run1 --threads 1 --data $data --predictions predictions.csv
   expect "evaluate $data" test "$code" = 0
   expect_line "it has learned" 'top-1 (9[0-9]|100)\.[0-9]+'
+  [[ $data == folder ]] || expect "rows of the table" test "$(cut -d, -f1 predictions.csv | sed -n '1p;2p;$p' | tr '\n' ' ')" = \
+    'file elsewhere.csv:301 elsewhere.csv:360 '
 done
 answers() {  # OPTIONS...: classifies the texts of lines.txt, one on a line
   code=0
@@ -57,6 +59,9 @@ printf 'good\nbad \xff\n' >"$folder/mixed"
 code=0
 "$build/classify" ./run1 - <mixed >out 2>raw || code=$?
 expect "a line that is no UTF-8 is passed over" test "$code-$(wc -l <out)-$(grep -c UTF-8 raw)" = 1-2-1
+printf 'good\n\nbad\n' >"$folder/mixed"
+"$build/classify" ./run1 - --csv <mixed >out 2>raw
+expect "an empty line has an answer" test "$(cut -d, -f1 out | tr '\n' '|')" = 'text|good||bad|'
 
 # --- the page ----------------------------------------------------------------------------------------------------------------
 ranks 1 train_texts "${settings[@]}" --data hard.csv --epochs 1 --run ./hard

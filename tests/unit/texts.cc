@@ -136,7 +136,7 @@ TEST_F(OwnTexts, OfACsvFileHaveParts) {
   EXPECT_EQ(sample(*data.test, 0), (Numbers{1, 5, 5, 2}));
   EXPECT_EQ(sample(*data.validation, 0), (Numbers{0, 0, 0, 1}));
   EXPECT_EQ(data.test->excerpt(0), "bad bad new");
-  EXPECT_EQ(data.test->file(0), "");
+  EXPECT_EQ(data.test->file(0), "x.csv:3");
 }
 
 TEST_F(OwnTexts, OfAFolderAreThoseOfTheCsvFile) {

@@ -21,10 +21,13 @@ constexpr std::string_view kTextNames[] = {"text",     "content", "review",
 /// Appends the rows of a table. Those without a part of their own belong to `part`.
 void read_table(const fs::path& file, SetPart part, LabelledTexts& all) {
   std::int64_t number = 0;
+  const std::string name = file.filename().string();
   const auto add = [&](LabelledRow row) {
     all.has_train |= row.part == kTrain;
-    all.parts[row.part.value_or(part)].push_back(
-        {std::move(row.content), std::move(row.label), std::to_string(number++), ""});
+    all.parts[row.part.value_or(part)].push_back({std::move(row.content), std::move(row.label),
+                                                  std::to_string(number),
+                                                  fmt::format("{}:{}", name, number + 1)});
+    ++number;
   };
   read_labelled_rows(file, {"text", kTextNames}, /*required=*/true, add);
 }

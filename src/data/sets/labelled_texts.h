@@ -15,7 +15,8 @@ struct LabelledText {
   std::string text;  ///< in UTF-8
   std::string label;
   std::string key;  ///< of --validation: "pos/1.txt" in the folder of its part, or its row's number
-  std::string file;  ///< its path; empty: it is a row of a CSV file
+  std::string file;  ///< its path, or its table and row: "reviews.csv:1" is the first below the
+                     ///< line of names
 };
 
 /// By SetPart. Texts that belong to no part are in kTrain.
