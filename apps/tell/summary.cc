@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "apps/record/fact_words.h"
 #include "apps/record/resumption.h"
 #include "apps/step/error_feedback.h"
+#include "collectives/watch/launcher.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
@@ -204,9 +206,11 @@ void add_keeping(const RunParts& f, Lines& lines) {
   const CheckpointInterval& every = f.options.checkpoints.every;
   lines.add("run", fmt::format("kept in {}, with a checkpoint every {} and at the end", f.folder,
                                every.steps > 0 ? counted(every.steps, "step") : every.text()));
-  lines.add("stop", f.options.run.fresh
-                        ? fmt::format("Ctrl-C saves a checkpoint; --run {} continues", f.folder)
-                        : "Ctrl-C saves a checkpoint; the same command continues");
+  lines.add("stop", fmt::format("Ctrl-C saves a checkpoint; {} continues",
+                                f.options.run.fresh ? "--run " + f.folder : "the same command"));
+  if (find_launcher().pid != 0 && std::getenv("LOCKSTEP_SUPERVISOR") == nullptr)
+    lines.add("",
+              "mpirun ends the ranks after 1 s; if steps take longer, use lockstep_run instead");
 }
 
 /// For readers who tune or debug.

@@ -99,7 +99,7 @@ void note_classes(OpenedData& pair) {
     if (set == pair.train.get() && *most > kUnequal * *least) {
       pair.notes.push_back(fmt::format(
           "the classes are unequal: {} training samples of {}, {} of {}. Accuracy favours large "
-          "classes. Consider --class-weights balanced and --best f1.",
+          "classes; --class-weights balanced and --best f1 do not.",
           *most, name(most), *least, name(least)));
     }
   }

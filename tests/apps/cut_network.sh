@@ -60,7 +60,7 @@ expect_cut() {  # WHAT NAMES (of the line) COMMAND...: a run that COMMAND distur
   expect "$what: not a request to be requeued" test "$code" -ne 75
   expect "$what: the hosts are named" lines_with "$folder/err" "^train_cifar: $names step.[0-9]+"
   expect "$what: one line" test "$(wc -l <"$folder/err")" = 1
-  expect "$what: no process stays" await 10 all_gone
+  expect "$what: no process stays" await 40 all_gone
   echo "$what: named after $((end - cut)) s, exit code $code"
   restore
 }
@@ -105,7 +105,7 @@ without_heartbeat() {
   stop_host "a host whose heartbeat was closed"
   kill -KILL -- "-$launcher" 2>/dev/null
   collect 2>/dev/null
-  await 10 all_gone
+  await 40 all_gone
 }
 on_two() {
   train_on 2 2

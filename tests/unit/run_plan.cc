@@ -298,10 +298,10 @@ TEST(RunPlan, NotesEpochsOfFewSteps) {
     const RunPlan plan = plan_run(options, shape_of(options, 1), 0, 1, images, start);
     return fmt::format("{}", fmt::join(plan.notes, "; "));
   };
-  EXPECT_TRUE(
-      mentions(notes_of(160, 128, 30), {"38 steps", "1.2 per epoch", "--global-batch", "16."}));
-  EXPECT_TRUE(mentions(notes_of(1000, 256, 30), {"117 steps", "64."}));
-  EXPECT_TRUE(mentions(notes_of(160, 120, 30, 12), {"12."})) << "shards of one size";
+  EXPECT_TRUE(mentions(notes_of(160, 128, 30),
+                       {"38 steps", "1.2 per epoch", "--global-batch", "16, with 0.12 times"}));
+  EXPECT_TRUE(mentions(notes_of(1000, 256, 30), {"117 steps", "64, with 0.25"}));
+  EXPECT_TRUE(mentions(notes_of(160, 120, 30, 12), {"12, with 0.1"})) << "shards of one size";
   EXPECT_EQ(notes_of(160, 16, 30), "") << "ten steps per epoch";
   EXPECT_EQ(notes_of(160, 128, 1000), "") << "1250 steps";
   EXPECT_EQ(notes_of(40, 8, 30), "") << "a batch that is small already";
