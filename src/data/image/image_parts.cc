@@ -136,7 +136,7 @@ bool is_trained_on(const ImageIndex& index, const DataOfCheckpoint& trained) {
   });
 }
 
-/// What the evaluated images are to the run.
+/// The relation of the evaluated images to the run.
 enum class Origin { own, changed, other };
 
 Origin origin_of(const ImageIndex& index, const DataSource& source,
