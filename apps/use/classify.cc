@@ -21,6 +21,7 @@
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/step/replica_check.h"
+#include "apps/use/run_alone.h"
 #include "apps/use/use.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -291,19 +292,9 @@ int run(World& world, const ClassifyOptions& o) {
 }  // namespace
 
 int classify_main(int argc, char** argv, const UseProgram& program) {
-  ClassifyOptions options;
-  const ProgramText text{program.name,
-                         "Prints the classes of image files or texts by a trained checkpoint",
-                         program.name + " [OPTIONS] RUN FILES..."};
-  const auto declare_all = [&](OptionRows& rows) {
-    program.begin();
-    options = {};
-    options.program = program.name;
-    declare(rows, options);
-  };
-  return run_or_print_help(
-      argc, argv, program.name.c_str(), reader_of(argc, argv, text, declare_all),
-      [&](World& world) { return run(world, options); }, Start::single);
+  return run_alone<ClassifyOptions>(
+      argc, argv, program, "Prints the classes of image files or texts by a trained checkpoint",
+      "[OPTIONS] RUN FILES...", declare, run);
 }
 
 }  // namespace lockstep

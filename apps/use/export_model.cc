@@ -7,6 +7,7 @@
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/record/checkpoint_use.h"
+#include "apps/use/run_alone.h"
 #include "apps/use/use.h"
 #include "net/export/export.h"
 #include "src/base/check.h"
@@ -129,18 +130,9 @@ int run(World& world, const ExportOptions& o) {
 }  // namespace
 
 int export_model_main(int argc, char** argv, const UseProgram& program) {
-  ExportOptions options;
-  const ProgramText text{program.name, "Writes the network of a checkpoint as ONNX or safetensors",
-                         program.name + " [OPTIONS] RUN OUT"};
-  const auto declare_all = [&](OptionRows& rows) {
-    program.begin();
-    options = {};
-    options.program = program.name;
-    declare(rows, options);
-  };
-  return run_or_print_help(
-      argc, argv, program.name.c_str(), reader_of(argc, argv, text, declare_all),
-      [&](World& world) { return run(world, options); }, Start::single);
+  return run_alone<ExportOptions>(argc, argv, program,
+                                  "Writes the network of a checkpoint as ONNX or safetensors",
+                                  "[OPTIONS] RUN OUT", declare, run);
 }
 
 }  // namespace lockstep
