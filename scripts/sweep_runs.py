@@ -400,8 +400,8 @@ def compare(sweep, ended=()):
     groups = show_means(sweep, known)
     if len(groups) == 1 and len(known) > 1:
         return  # no fold or seed is better than another
-    name, runs, rank = groups[0]
-    best = max(runs, key=rank)
+    name, runs = groups[0]
+    best = runs[0]
     page = best.folder / "report.html"
     show = ["xdg-open", page] if page.exists() else [find_program("report_runs", "report_runs"), best.folder]
     print(f"best    {name}: the mean of {len(runs)} runs" if len(runs) > 1 else f"best    {best.name}: {result_of(best)}")
@@ -411,25 +411,25 @@ def compare(sweep, ended=()):
 def show_means(sweep, known):
     """Prints mean and standard deviation of the runs that repeat one experiment, the best experiment first.
 
-    Returns the experiments in this order: name, runs, and a function of a run that is larger for better ones."""
+    Returns the experiments in this order: name and runs, the best run first."""
     scores = {run.name: run.score() for run in known}
     alike = len({by for by, _ in scores.values()}) == 1
     by = scores[known[0].name][0] if alike else "accuracy"
-
-    def rank(run):
-        value = scores[run.name][1] if alike else run.accuracy()[0]
-        return -value if by == "loss" else value
+    values = {run.name: scores[run.name][1] if alike else run.accuracy()[0] for run in known}
+    sign = -1 if by == "loss" else 1
     groups = {}
     for run in known:
-        values = [f"{name}={text_of(run.options[name])}" for name in sweep.values if name not in REPEATED]
-        groups.setdefault(plain(",".join(values)) or sweep.name, []).append(run)
-    found = sorted(groups.items(), key=lambda group: -statistics.mean(map(rank, group[1])))
-    for name, runs in found:
-        values = [abs(rank(run)) for run in runs]
+        choice = [f"{name}={text_of(run.options[name])}" for name in sweep.values if name not in REPEATED]
+        groups.setdefault(plain(",".join(choice)) or sweep.name, []).append(run)
+    for runs in groups.values():
+        runs.sort(key=lambda run: -sign * values[run.name])
+    ordered = sorted(groups.items(), key=lambda group: -sign * statistics.mean(values[run.name] for run in group[1]))
+    for name, runs in ordered:
         if len(runs) > 1:
-            mean, spread = value_text(by, statistics.mean(values)), value_text(by, statistics.stdev(values))
+            numbers = [values[run.name] for run in runs]
+            mean, spread = value_text(by, statistics.mean(numbers)), value_text(by, statistics.stdev(numbers))
             print(f"mean    {name}: {mean} +- {spread.removeprefix(plain(by)).strip()} of {len(runs)} runs")
-    return [(name, runs, rank) for name, runs in found]
+    return ordered
 
 
 def batch_script(sweep, runs):

@@ -46,14 +46,14 @@ struct Rows {
 };
 
 /// `file` of a table in `folder`, which `root` is or contains, relative to `root`. An absolute path
-/// elsewhere stays as it is.
-std::string name_in(const fs::path& root, const fs::path& folder, const std::string& file) {
+/// elsewhere stays as it is. `real_root`: `root` without links.
+std::string name_in(const fs::path& root, const fs::path& real_root, const fs::path& folder,
+                    const std::string& file) {
   const fs::path path = (folder / file).lexically_normal();
   if (!fs::path(file).is_absolute()) return path.lexically_relative(root.lexically_normal());
   std::error_code missing;  // links to the folder are the same folder
-  const fs::path real = fs::weakly_canonical(path.parent_path(), missing) / path.filename(),
-                 base = fs::weakly_canonical(root, missing);
-  const std::string name = real.lexically_relative(base).string();
+  const fs::path real = fs::weakly_canonical(path.parent_path(), missing) / path.filename();
+  const std::string name = real.lexically_relative(real_root).string();
   return name.empty() || name.starts_with("..") ? path.string() : name;
 }
 
@@ -67,18 +67,20 @@ std::string first_folder(const std::string& name) {
 /// files and classes, and is not `required` to have them.
 bool add_rows(const fs::path& table, const fs::path& root, const fs::path& folder, bool required,
               Rows& all) {
-  const std::string shown = one_line(table.string());
+  const std::string path = one_line(table.string());
+  std::error_code missing;
+  const fs::path real_root = fs::weakly_canonical(root, missing);
   const auto add = [&](LabelledRow row) {
     require(!row.content.empty() && row.content.find('\0') == row.content.npos,
-            "{}: the row in line {} names no file. Add it, or remove the row.", shown, row.line);
-    std::string name = name_in(root, folder, row.content);
+            "{}: the row in line {} names no file. Add it, or remove the row.", path, row.line);
+    std::string name = name_in(root, real_root, folder, row.content);
     if (!row.part) row.part = part_named(first_folder(name));
     all.has_train |= row.part == kTrain;
     all.rows.push_back({std::move(name), std::move(row.label), row.part.value_or(kTrain),
                         all.tables.size(), row.line});
   };
   if (!read_labelled_rows(table, {"file", kFileNames}, required, add)) return false;
-  all.tables.push_back(shown);
+  all.tables.push_back(path);
   return true;
 }
 
