@@ -203,19 +203,17 @@ PATH=$everything
 for variable in LOCKSTEP_CIFAR10_URL LOCKSTEP_MNIST_URL; do
   bash "$script" --help | grep -q $variable || fail "--help does not name $variable"
 done
-for arguments in "cifar100" "" "cifar10 one two"; do
-  code=0
-  # shellcheck disable=SC2086
-  bash "$script" $arguments >"$work/output" 2>&1 || code=$?
-  [[ $code == 2 ]] || fail "'$arguments': ended with $code"
-  expect_output "cifar10.*mnist\|usage"
-done
+expect_usage() {  # SCRIPT WORDS ARGUMENTS...: each of ARGUMENTS is wrong
+  local arguments code
+  for arguments in "${@:3}"; do
+    code=0
+    # shellcheck disable=SC2086
+    bash "$1" $arguments >"$work/output" 2>&1 || code=$?
+    [[ $code == 2 ]] || fail "${1##*/} '$arguments': ended with $code"
+    expect_output "$2"
+  done
+}
+expect_usage "$script" "cifar10.*mnist\|usage" "cifar100" "" "cifar10 one two"
 bash "$weights" --help | grep -q LOCKSTEP_WEIGHTS_URL || fail "--help of get_weights.sh does not name its variable"
-for arguments in "resnet19" "" "resnet18 one two"; do
-  code=0
-  # shellcheck disable=SC2086
-  bash "$weights" $arguments >"$work/output" 2>&1 || code=$?
-  [[ $code == 2 ]] || fail "get_weights.sh '$arguments': ended with $code"
-  expect_output "mobilenet_v3_large"
-done
+expect_usage "$weights" "mobilenet_v3_large" "resnet19" "" "resnet18 one two"
 echo "passed with: ${downloaders//$'\n'/ }"
