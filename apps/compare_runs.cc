@@ -105,7 +105,7 @@ std::vector<Row> result_rows(const std::vector<StoredRun>& runs) {
     return std::isnan(r.step) ? "" : number(r.step, 0) + "/" + number(r.steps, 0);
   });
   add("time", [](Run, Results r) { return std::isnan(r.seconds) ? "" : duration_text(r.seconds); });
-  add("images/s", [&](Run, Results r) { return number(r.images_per_s, 0); });
+  add("samples/s", [&](Run, Results r) { return number(r.images_per_s, 0); });
   return rows;
 }
 

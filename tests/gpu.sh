@@ -70,7 +70,7 @@ stage() {
   if ((SECONDS >= last)); then row "$name" cut 0 "no time left"; return 1; fi
   if ((limit > last - SECONDS)); then limit=$((last - SECONDS)); fi
   timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1 </dev/null || code=$?
-  words=$(grep -aE '^\[ +(PASSED|FAILED) +\] [0-9]+|^(skipped|LOCKSTEP_REQUIRE_GPU|train_cifar: )|images/s|rror' "$log" | tail -n 1 | cut -c1-150)
+  words=$(grep -aE '^\[ +(PASSED|FAILED) +\] [0-9]+|^(skipped|LOCKSTEP_REQUIRE_GPU|train_cifar: )|samples/s|rror' "$log" | tail -n 1 | cut -c1-150)
   case $code in
     0) result=passed ;;
     77) result=skipped ;;
@@ -171,7 +171,7 @@ if stage "build gpu_mpi_step" 400 bash -c "compile gpu_mpi_step gpu_mpi_reducers
   # Sums, graph and abort, over the loopback network. NVIDIA does not support it: a failure here need not be Lockstep's.
   stage "NCCL with 2 ranks on a GPU" 120 mpirun -np 2 "$tests/gpu_mpi_one_gpu"
 fi
-# Ends by itself, with a steady number of images/s. Some drivers stall after 10,000 launches of a graph.
+# Ends by itself, with a steady number of samples/s. Some drivers stall after 10,000 launches of a graph.
 stage "train $many steps" 100 bash -c "train --device $device --steps $many --log-every $((many / 3)) --precision $precision"
 measure() {  # NAME OPTION...: times steps of the tutorial network. Not all processors have bf16 and fp16.
   local options=("${@:2}")

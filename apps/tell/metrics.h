@@ -56,7 +56,7 @@ inline Metrics metrics_of(const StepReport& r) {
       {"loss", loss, fmt::format("loss {:#.4g}", loss)},
       {"penalty", totals.penalty},
       {"batch_top1", totals.top1_share, fmt::format("accuracy {:.0f}%", 100 * totals.top1_share)},
-      speed("images_per_s", r.images_per_s(), fmt::format("{:.0f} images/s", r.images_per_s())),
+      speed("images_per_s", r.images_per_s(), fmt::format("{:.0f} samples/s", r.images_per_s())),
       {"", 0, fmt::format("ETA {}", duration_text(r.seconds_left))},
       speed("seconds_per_batch", r.seconds / static_cast<double>(r.steps)),
       {"learning_rate", r.learning_rate, fmt::format("lr {:.3g}", r.learning_rate)},

@@ -180,7 +180,7 @@ void Reporter::progress(std::int64_t step, double loss) {
   if (!console_) return;
   done_ = step;
   std::string note = fmt::format("loss {:.3f}", loss);
-  if (images_per_s_ > 0) note += fmt::format(", {:.0f} images/s", images_per_s_);
+  if (images_per_s_ > 0) note += fmt::format(", {:.0f} samples/s", images_per_s_);
   bar(note);
 }
 
@@ -314,7 +314,7 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
       fmt::format("{} in {}", counted(steps, "step"), duration_text(now_seconds() - begin_))};
   if (seconds > 0) {
     const auto images = static_cast<double>(steps * run_.plan.global_batch);
-    trained.push_back(fmt::format("{:.0f} images/s", images / seconds));
+    trained.push_back(fmt::format("{:.0f} samples/s", images / seconds));
   }
   if (skipped > 0)
     trained.push_back(counted(skipped, "step") + " skipped because gradients overflowed");

@@ -79,7 +79,7 @@ def three_axes(pyplot, title):
         pyplot, title, 3, 1, sharex=True, figsize=(8, 8), gridspec_kw={"height_ratios": [3, 3, 1.2], "hspace": 0.12})
     loss.set_ylabel("loss")
     accuracy.set_ylabel("accuracy, %")
-    speed.set_ylabel("images/s")
+    speed.set_ylabel("samples/s")
     speed.set_xlabel("step")
     return figure, loss, accuracy, speed
 
@@ -195,7 +195,7 @@ def main():
     parser.add_argument("runs", nargs="+", metavar="RUN", help="name of a run in runs/, folder of a run, metrics.jsonl, or file of --find-lr")
     parser.add_argument("picture", help="output file: .png, .svg or .pdf")
     parser.add_argument("--title", default="", help="title of the plot (default: none)")
-    parser.add_argument("--no-speed", action="store_true", help="no plot of images/s")
+    parser.add_argument("--no-speed", action="store_true", help="no plot of samples/s")
     arguments = parser.parse_args()
     try:
         import matplotlib

@@ -20,12 +20,12 @@ for layer in conv1 pool1 norm1 conv2 norm2 pool2 local3 local4 softmax_linear; d
   expect_line "device placement" "$layer 8x parameters"
 done
 expect "a line at steps 1, 5, 10, 15, 20" test "$(sed -n 's|^step \([0-9]*\)/20, epoch.*|\1|p' "$folder/out" | tr '\n' ' ')" = "1 5 10 15 20 "
-expect_line "the numbers of a step" '^step.10/20 epoch.0.00 loss.[0-9.]+, accuracy.[0-9]+% [0-9]+.images/s ETA.[0-9:]+ lr.0.1 exposed.[0-9.]+%$'
+expect_line "the numbers of a step" '^step.10/20 epoch.0.00 loss.[0-9.]+, accuracy.[0-9]+% [0-9]+.samples/s ETA.[0-9:]+ lr.0.1 exposed.[0-9.]+%$'
 expect "in 100 columns" test "$(grep '^step ' "$folder/out" | awk 'length > 100' | wc -l)" = 0
 score='top-1 ([0-9.]+ %), top-5 [0-9.]+ %, loss [0-9.]+, 10000 samples'
 expect_line "the evaluation" 'step.20/20 evaluation top-1 top-5 loss 10000 moving.average'
 top1=$(sed -nE "s/.*$score.*/\1/p" "$folder/out")
-expect_line "the end: time and speed" '^trained 20 [0-9]+:[0-9]{2} [0-9]+ images/s'
+expect_line "the end: time and speed" '^trained 20 [0-9]+:[0-9]{2} [0-9]+ samples/s'
 expect_line "the end: accuracy" "^accuracy $top1 step.20 best"
 expect_line "the end: the weights" '^weights sha256 [0-9a-f]{64} step.20$'
 expect_line "the end: where things are" "^written $logs"

@@ -84,11 +84,11 @@ TEST(TrainingClock, AReportWithoutASpeedShowsNone) {
     return text;
   };
   for (const char* word :
-       {"images_per_s", "images/s", "seconds_per_batch", "exposed", "loader_wait"})
+       {"images_per_s", "samples/s", "seconds_per_batch", "exposed", "loader_wait"})
     EXPECT_EQ(shown().find(word), std::string::npos) << word;
   report.steps = report.samples = 2;
   report.seconds = 4;
-  for (const char* word : {"images_per_s", "0 images/s", "seconds_per_batch", "exposed 0.0%"})
+  for (const char* word : {"images_per_s", "0 samples/s", "seconds_per_batch", "exposed 0.0%"})
     EXPECT_NE(shown().find(word), std::string::npos) << word;
 }
 

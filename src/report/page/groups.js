@@ -69,10 +69,10 @@ function meanPoints(curves) {
       .map(([x]) => [x, ...meanOf(some.map((points) => valueAt(points, x)))]);
 }
 
-/** The lines of the band around a mean: those above it, then those below it. */
+/** The lines of the band around a mean: those above it, then those below it, which are positive. */
 function bandOf(shown, spread) {
   const above = shown.map(([x, y], i) => [x, y + spread[i][1]]),
-        below = shown.map(([x, y], i) => [x, y - spread[i][1]]);
+        below = shown.map(([x, y], i) => [x, Math.max(y - spread[i][1], y * 1e-9)]);
   return [...above, ...below.reverse()];
 }
 

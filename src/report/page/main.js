@@ -43,7 +43,7 @@ function results() {
     ['last accuracy', true, (r) => percent(r.last)], ['last loss', true, (r) => short(r.loss)],
     ['test accuracy', true, (r) => percent(r.test)],
     ['training loss', true, (r) => short(r.train_loss)], ['steps', true, steps],
-    ['time', true, (r) => duration(r.seconds)], ['images/s', true, (r) => short(r.images_per_s)],
+    ['time', true, (r) => duration(r.seconds)], ['samples/s', true, (r) => short(r.images_per_s)],
     ...other.filter((name) => name !== 'steps')
         .map((name) => [`--${name}`, true, (_, run) => option(run, name) || '–'])
   ];

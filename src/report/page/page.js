@@ -94,7 +94,7 @@ function overview() {
         running && known(left) ? `about ${duration(left)} left` :
             times.began ? `since ${times.began}` :
                           ''),
-    tile('Images/s', short(r.images_per_s), ranks),
+    tile('Samples/s', short(r.images_per_s), ranks),
     known(exposed) ?
         tile('Exposed communication', shortPercent(exposed), 'of the step, on average') :
         null,
@@ -181,9 +181,9 @@ function curves() {
     },
     {
       id: 'images_per_s',
-      title: 'Images/s',
+      title: 'Samples/s',
       from0: true,
-      series: seriesOf([['images/s', 'train', 'images_per_s', {smooth: true}]])
+      series: seriesOf([['samples/s', 'train', 'images_per_s', {smooth: true}]])
     },
     {
       id: 'exposed_communication',
