@@ -220,6 +220,7 @@ class Sweep:
 
     def run_of(self, choice):
         text = ",".join(f"{option}={text_of(value)}" for option, value in choice.items())
+        text = re.sub(r"=(\d+)/(\d+)(?=,|$)", r"=\1of\2", text)  # fold=2of5
         name = re.sub(r"[^A-Za-z0-9.,=+-]", "_", text)[:200]
         if name != text:  # another value may have the same name
             name += f"-{zlib.crc32(text.encode()):08x}"

@@ -71,7 +71,7 @@ sweep means.toml --table
 expect "means by what is best" test "$(grep '^mean  ' out | tr -s ' ' | tr '\n' '|')" = \
   'mean lr=0.1: f1 61.00 % +- 1.41 % of 2 runs|mean lr=0.01: f1 51.00 % +- 1.41 % of 2 runs|'
 expect_line "and the best mean" '^best lr=0.1: mean.of.2'
-expect_line "and its report" 'report.*runs/means/lr=0.1,fold=2_2'
+expect_line "and its report" 'report.*runs/means/lr=0.1,fold=2of2$'
 expect_line "the table has both" '^best.by f1.50.00 f1.62.00'
 sed -i 's/lr = .*/lr = [0.1]/' means.toml
 sweep means.toml --table
