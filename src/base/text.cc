@@ -77,10 +77,7 @@ std::vector<std::pair<std::string, std::string>> named_values(std::string_view t
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::ptrdiff_t kMost = 10;
   const std::ptrdiff_t count = std::min(kMost, std::ssize(names));
-  std::vector<std::string> shown(names.begin(), names.begin() + count);
-  for (std::string& name : shown)
-    if (name.find(',') != name.npos) name = '"' + name + '"';
-  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + count, ", "));
   if (count < std::ssize(names)) text += fmt::format(" and {} more", std::ssize(names) - count);
   return text;
 }

@@ -34,8 +34,7 @@ std::vector<std::string> split(std::string_view text, char sign);
 std::vector<std::pair<std::string, std::string>> named_values(std::string_view text,
                                                               std::string_view sign = "=");
 
-/// "cat, dog, fox". Names with a comma have quotes. A list of more than ten names ends with "and 90
-/// more".
+/// "cat, dog, fox". A list of more than ten names ends with "and 90 more".
 std::string listed(const std::vector<std::string>& names);
 
 /// The names of `all` that are not in `known`, in the order of `all`.

@@ -302,8 +302,10 @@ class ImagesInHdf5 : public testing::Test {
     write("test.h5", {1, 1, 2}, {75, 0}, {1}, {1});
   }
   void write(const char* name, const Shape& shape, const std::vector<float>& images,
-             const Shape& shape_of_labels, const std::vector<float>& labels) {
+             const Shape& shape_of_labels, const std::vector<float>& labels,
+             const std::string& class_names = "") {
     Hdf5Writer writer(folder_ / name);
+    if (!class_names.empty()) writer.attribute("class_names", class_names);
     writer.array("images", shape, images);
     writer.array("labels", shape_of_labels, labels);
     writer.commit();
@@ -335,6 +337,19 @@ TEST_F(ImagesInHdf5, TestImagesAreSeenAsInTrainingWithoutTrainingImages) {
   EXPECT_EQ(pair.test->classes(), 3);
   write("test.h5", {3, 1, 2}, {75, 0, 1, 1, 2, 2}, {3}, {1, 7, 3});
   EXPECT_TRUE(mentions(error_of(open_test), {"does not know: 3, 7."}));
+}
+
+TEST_F(ImagesInHdf5, ClassesHaveTheNamesOfTheAttribute) {
+  using Names = std::vector<std::string>;
+  const auto names = [&](const std::string& text) -> Names {
+    write("train.h5", {2, 1, 2}, {0, 50, 100, 150}, {2}, {0, 2}, text);
+    return open().class_names;
+  };
+  EXPECT_EQ(names(""), (Names{"0", "1", "2"}));
+  EXPECT_EQ(names("cat\ndog, small\nfox\nowl"), (Names{"cat", "dog, small", "fox", "owl"}));
+  EXPECT_EQ(names("cat\ndog\nfox\n"), (Names{"cat", "dog", "fox"}));
+  for (const char* bad : {"cat\ndog", "cat\ndog\ncat", "cat\n\nfox"})
+    EXPECT_TRUE(mentions(error_of([&] { names(bad); }), {"train.h5", "class_names", "need 3"}));
 }
 
 TEST_F(ImagesInHdf5, LabelsMayBeAColumn) {

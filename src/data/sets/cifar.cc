@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/round_up.h"
 #include "src/base/text.h"
 #include "src/data/augment.h"
 #include "src/data/sets/data_file.h"
@@ -35,19 +36,20 @@ class Cifar10 : public Dataset {
       : Dataset(whole ? kWholeImages : kCroppedImages),
         records_(records),
         about_(std::move(about)) {
-    const std::int64_t bytes = records * kCifarRecordBytes;
     for (const std::string& name : names) {
       const auto path = directory / name;
-      const DataFile& file = files_.emplace_back(path, bytes, advice);
-      for (std::int64_t i = 0; i < records; ++i) {
-        file.read(i * kCifarRecordBytes, std::span(&labels_.emplace_back(), 1));
-        if (labels_.back() >= kClasses) {
-          fail(
-              "{}: record {} has label {}, and labels are 0 to {}. It is damaged or of other data. "
-              "{}",
-              path.string(), i, labels_.back(), kClasses - 1, advice);
+      const auto add_labels = [&](std::int64_t offset, std::span<const std::uint8_t> part) {
+        for (std::int64_t at = ceil_div(offset, kCifarRecordBytes) * kCifarRecordBytes;
+             at < offset + std::ssize(part); at += kCifarRecordBytes) {
+          labels_.push_back(part[at - offset]);
+          require(labels_.back() < kClasses,
+                  "{}: record {} has label {}, and labels are 0 to {}. It is damaged or of other "
+                  "data. {}",
+                  path.string(), at / kCifarRecordBytes, labels_.back(), kClasses - 1, advice);
         }
-      }
+      };
+      const DataFile& file =
+          files_.emplace_back(path, records * kCifarRecordBytes, advice, add_labels);
       identity_ += fmt::format("{} = crc32c {:08x}\n", name, file.checksum());
     }
   }

@@ -26,7 +26,8 @@ constexpr const char* kRestore = "Restore the file and run the same command agai
 
 }  // namespace
 
-DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view advice)
+DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view advice,
+                   const Part& each)
     : path_(path), bytes_(bytes) {
   // O_NONBLOCK: opening a named pipe would wait for a writer. It means nothing for regular files.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -37,7 +38,7 @@ DataFile::DataFile(const std::filesystem::path& path, std::int64_t bytes, std::s
     require(now.st_size == bytes, "{} contains {} bytes, not {}: it is {}. {}", path.string(),
             now.st_size, bytes, now.st_size < bytes ? "truncated" : "another file", advice);
     time_ = modified(now);
-    checksum_ = checksum_now();
+    checksum_ = checksum_now(each);
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -51,12 +52,13 @@ void DataFile::read(std::int64_t offset, std::span<std::uint8_t> to) const {
   require_unchanged();  // after the bytes, so that an earlier change is noticed
 }
 
-std::uint32_t DataFile::checksum_now() const {
+std::uint32_t DataFile::checksum_now(const Part& each) const {
   std::vector<std::uint8_t> part(1 << 20);
   std::uint32_t checksum = 0;
   for (std::int64_t offset = 0; offset < bytes_; offset += std::ssize(part)) {
     part.resize(static_cast<std::size_t>(std::min(std::ssize(part), bytes_ - offset)));
     fill(offset, part);
+    if (each) each(offset, part);
     checksum = crc32c({reinterpret_cast<const char*>(part.data()), part.size()}, checksum);
   }
   return checksum;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -17,9 +18,14 @@ namespace lockstep {
 /// the process with SIGBUS. Any number of threads may read.
 class DataFile {
  public:
-  /// Throws Error if `path` is missing, no regular file, unreadable, or not of exactly `bytes`
-  /// bytes (more than 0). `advice` ends the message: what to do.
-  DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view advice);
+  /// Some bytes of the file, from `offset` on.
+  using Part = std::function<void(std::int64_t offset, std::span<const std::uint8_t> bytes)>;
+
+  /// Reads the file once, and calls `each` with its parts in order. Throws Error if `path` is
+  /// missing, no regular file, unreadable, or not of exactly `bytes` bytes (more than 0). `advice`
+  /// ends the message: what to do.
+  DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view advice,
+           const Part& each = {});
   ~DataFile();
   DataFile& operator=(DataFile&&) = delete;  ///< neither copied nor moved
 
@@ -33,7 +39,7 @@ class DataFile {
   void fill(std::int64_t offset, std::span<std::uint8_t> to) const;
   struct stat status() const;
   void require_unchanged() const;
-  std::uint32_t checksum_now() const;
+  std::uint32_t checksum_now(const Part& each = {}) const;
 
   const std::filesystem::path path_;
   const std::int64_t bytes_;

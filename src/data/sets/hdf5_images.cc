@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <variant>
 
 #include "src/base/check.h"
+#include "src/base/plural.h"
 #include "src/base/text.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
@@ -12,12 +14,32 @@
 namespace lockstep {
 namespace {
 
+constexpr std::int64_t kMostClasses = 10000;
 constexpr std::string_view kAdvice =
     "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255, not 0 to 1) and "
     "labels (N; whole numbers from 0).";
 
+/// By label, at least `least`: the lines of the file's attribute class_names, or numbers.
+std::vector<std::string> class_names(const std::filesystem::path& file, std::int32_t least) {
+  const Hdf5Reader reader(file);
+  const auto& attributes = reader.attributes();
+  const auto found = attributes.find("class_names");
+  std::vector<std::string> names;
+  if (found == attributes.end()) {
+    for (std::int32_t label = 0; label < least; ++label) names.push_back(std::to_string(label));
+    return names;
+  }
+  const auto* const text = std::get_if<std::string>(&found->second);
+  names = lines_of(text != nullptr ? *text : "");
+  const std::set<std::string> different(names.begin(), names.end());
+  require(std::ssize(names) >= least && different.size() == names.size() && !different.contains(""),
+          "{}: the attribute class_names has {}, and the labels need {}. Write one text with a "
+          "different name on each line.",
+          file.string(), counted(std::ssize(names), "line"), least);
+  return names;
+}
+
 ImageStore read_file(const std::filesystem::path& file) {
-  constexpr std::int64_t kMostClasses = 10000;
   const std::string path = file.string(), advice = look_into("hdf5", "", file.parent_path(), file);
   std::error_code ignored;
   require(std::filesystem::exists(file, ignored), "{} does not exist. {}", path, advice);
@@ -75,16 +97,15 @@ OpenedData open_hdf5_images(const DataSource& source) {
           train.size.channels, test.size.height, test.size.width, test.size.channels);
   const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
                                      *std::max_element(test.labels.begin(), test.labels.end()));
-  std::vector<std::string> names;
-  for (std::int32_t label = 0; label <= std::max(last, 1); ++label)
-    names.push_back(std::to_string(label));
-  return image_datasets(std::move(train), std::move(test), names, "HDF5 files", directory.string());
+  return image_datasets(std::move(train), std::move(test),
+                        class_names(directory / "train.h5", std::max(last, 1) + 1), "HDF5 files",
+                        directory.string());
 }
 
 OpenedData open_hdf5_test_images(const DataSource& source, const DataOfCheckpoint& trained) {
   const std::filesystem::path file = source.folder / "test.h5";
   ImageStore test = read_file(file);
-  // A label is a number, and so is the name of its class.
+  // The labels of both files have one order.
   const auto classes = static_cast<std::int32_t>(trained.class_names.size());
   std::set<std::int32_t> unknown(test.labels.begin(), test.labels.end());
   unknown.erase(unknown.begin(), unknown.lower_bound(classes));
