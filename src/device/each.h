@@ -161,10 +161,11 @@ void each_column(Stream& stream, std::int64_t columns, [[maybe_unused]] std::int
 }
 
 /// Calls body for all columns of a block, on a core: in vector registers if they are few. More are
-/// computed row by row, because memory is read fastest in its own order.
+/// computed row by row, because memory is read fastest in its own order. Arrays of kMost numbers
+/// stay in the first cache.
 template <class Body>
 void call_for_columns(const Body& body, std::int64_t block, std::int64_t columns) {
-  constexpr int kMost = 256;
+  constexpr int kMost = 1024;
   if (columns == 16) return body.template operator()<16>(block, 0, Fixed<16>());
   if (columns == 32) return body.template operator()<32>(block, 0, Fixed<32>());
   if (columns == 64) return body.template operator()<64>(block, 0, Fixed<64>());
