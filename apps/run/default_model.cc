@@ -24,10 +24,6 @@ namespace fs = std::filesystem;
 constexpr std::array kOwn{"steps", "epochs",        "batch",  "global-batch",
                           "lr",    "warmup-epochs", "sync-bn"};
 
-bool is_known(const std::string& name) {
-  return std::ranges::any_of(models(), [&](const ModelEntry& entry) { return entry.name == name; });
-}
-
 /// The facts of a run, or of a file of weights; nothing: they cannot be read, or the model is not
 /// one of models().
 std::optional<RunFacts> facts_at(const fs::path& place) {
@@ -36,7 +32,7 @@ std::optional<RunFacts> facts_at(const fs::path& place) {
     const auto facts = fs::is_directory(place, error)
                            ? stored_facts(place)
                            : RunFacts::of(place, initial_metadata(place));
-    if (facts && facts->text("network").empty() && is_known(facts->text("model"))) return facts;
+    if (facts && facts->text("network").empty() && find_or_null(models(), facts->text("model"))) return facts;
   } catch (const Error&) {
   }
   return {};
