@@ -1,7 +1,6 @@
 #include "apps/tell/summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <set>
 
@@ -16,6 +15,7 @@
 #include "src/base/text.h"
 #include "src/data/class_weights.h"
 #include "src/device/cpu/convolution.h"
+#include "src/report/report.h"
 
 namespace lockstep {
 namespace {
@@ -301,19 +301,12 @@ void add_idle_options(const RunParts& f, Lines& lines) {
 
 std::string time_text(const RunPlan& plan, std::int64_t step, double each) {
   constexpr double kLong = 600;  // seconds
-  const auto words = [](double seconds) {
-    const auto s = std::llround(seconds), minutes = (s + 30) / 60;
-    return seconds < 10    ? fmt::format("{:.1f} s", seconds)
-           : s < 100       ? fmt::format("{} s", s)
-           : minutes < 100 ? fmt::format("{} min", minutes)
-                           : fmt::format("{} h {} min", minutes / 60, minutes % 60);
-  };
   const double left = each * static_cast<double>(plan.steps - step),
                steps =
                    static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
   if (left < kLong) return "";
   return fmt::format("{:<12} about {} left at this speed, {} per epoch; --epochs N sets the length",
-                     "time", words(left), words(each * steps));
+                     "time", duration_text(left), duration_text(each * steps));
 }
 
 std::string order_text(const RunPlan& plan) {
