@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
@@ -110,19 +109,20 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
     fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
                given);
   if (o.model.as_published) given = program.as_published;
-  std::optional<DefaultModel> chosen;
-  if (given.empty() && chooses(program, data)) chosen = default_for_photos(o, data);
-  if (given.empty()) given = chosen ? chosen->name : default_model(program, data);
+  if (given.empty() && chooses(program, data)) {
+    const DefaultModel chosen = default_for_photos(o, data);
+    given = chosen.name;
+    o.model.why = chosen.why;
+  }
+  if (given.empty()) given = default_model(program, data);
   o.schedule.default_steps = data.steps;
   o.model.name = given;
   if (is_network_file(given)) read_network(o);
   const ModelEntry& model = o.entry = model_called(o.model.name, o.model.network, given);
-  if (chosen) {
-    o.model.why = chosen->why;
-    o.entry.recipe = chosen->recipe;
+  if (program.resizes && data.resizes) {
+    o.entry.recipe = photo_recipe(o, model);
+    if (o.data.images.size == 0) o.data.images.size = static_cast<int>(model.sample[1]);
   }
-  if (program.resizes && data.resizes && o.data.images.size == 0)
-    o.data.images.size = static_cast<int>(model.sample[1]);
   if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&
       model.sample.rank() == 4 && model.sample[3] == 1) {
     o.data.images.colours = "grey";
@@ -147,7 +147,7 @@ void resolve_folder(RunFolderOptions& run, OptionRows& rows) {
 }
 
 /// --find-lr trains for its steps and keeps only its file.
-void settle_range_test(Options& o) {
+void settle_range_test(Options& o, OptionRows& rows) {
   if (o.find_lr.steps == 0) return;
   const std::string& how = o.checkpoints.resume;
   if (how != "auto" && how != "never")
@@ -159,6 +159,8 @@ void settle_range_test(Options& o) {
   o.schedule.steps = o.find_lr.steps;
   o.schedule.steps_given = true;
   o.schedule.epochs = 0;
+  // The suggestion is for --lr, with which no recipe scales it.
+  if (!rows.at("--lr-scale-batch").given()) o.schedule.rate_batch = 0;
   o.run.name.clear();
   o.run.fresh = false;
   o.run.none = true;
@@ -221,7 +223,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   check_loss(o);
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
   o.schedule.finish(rows, find(optimizers(), o.optimizer.name));
-  settle_range_test(o);
+  settle_range_test(o, rows);
   o.values = option_values(rows);
   if (o.find_lr.steps == 0) {
     const std::vector<std::string> idle = rows.idle();

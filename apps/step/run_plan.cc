@@ -81,11 +81,13 @@ void note_few_steps(const ScheduleOptions& o, RunPlan& plan) {
   while (batch < kLeastBatch || 2 * batch * kPerEpoch <= plan.dataset_size) batch *= 2;
   const bool few = plan.dataset_size < kPerEpoch * plan.global_batch && plan.steps < kEnough;
   if (o.steps > 0 || plan.start.step > 0 || !few || batch >= plan.global_batch) return;
-  plan.notes.push_back(fmt::format(
-      "the run has only {} steps, {:.1f} per epoch. Consider a smaller --global-batch, such as {}, "
-      "with {:.2g} times the --lr.",
-      plan.steps, static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch),
-      batch, static_cast<double>(batch) / static_cast<double>(plan.global_batch)));
+  const double all = static_cast<double>(plan.global_batch),
+               share = static_cast<double>(batch) / all;
+  plan.notes.push_back(
+      fmt::format("the run has only {} steps, {:.1f} per epoch. Consider a smaller --global-batch, "
+                  "such as {}{}.",
+                  plan.steps, static_cast<double>(plan.dataset_size) / all, batch,
+                  o.rate_batch > 0 ? "" : fmt::format(", with {:.2g} times the --lr", share)));
 }
 
 /// Notes that ranks wait for the one with the largest share.

@@ -138,6 +138,7 @@ struct ScheduleOptions {
     rows.number("--lr-scale-batch", rate_batch, Bounds::at_least(0),
                 "Global batch that --lr is meant for; 0: no scaling\n"
                 "The rate is --lr times the global batch, divided by this (linear scaling rule).")
+        .follows("--lr")
         .example("128 --global-batch 512");
     rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
                 "Epochs of linear warm-up from 0")

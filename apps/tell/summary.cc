@@ -280,7 +280,9 @@ void add_idle_options(const RunParts& f, Lines& lines) {
                   reducer.name);
     lines.add("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
   }
-  if (options.model.sync_bn && !f.step.sync_bn() && options.model.why.empty()) {
+  const auto is_sync_bn = [](const auto& option) { return option.first == "sync-bn"; };
+  if (options.model.sync_bn && !f.step.sync_bn() &&
+      std::ranges::none_of(options.entry.recipe, is_sync_bn)) {
     lines.add("note",
               fmt::format("--sync-bn does nothing: {} has no batch norm", options.model.name));
   }

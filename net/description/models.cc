@@ -31,6 +31,7 @@ std::span<const ModelEntry> models() { return entries(); }
 void register_model(ModelEntry entry) {
   require(!find_or_null(models(), entry.name), "the model {} exists already. Use another name.",
           entry.name);
+  entry.own = true;
   entries().push_back(std::move(entry));
 }
 

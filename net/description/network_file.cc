@@ -186,6 +186,7 @@ ModelEntry network_entry(const std::string& name, const std::string& text,
   ModelEntry entry =
       entry_of(name, std::make_shared<NetworkFile>(file, parse_toml(text, file, kAdvice)));
   entry.build(entry.sample, kAssumedClasses);
+  entry.own = true;
   return entry;
 }
 

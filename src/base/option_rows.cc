@@ -181,9 +181,10 @@ bool OptionRows::overrides_recipe(const OptionRow& row) {
     return std::any_of(one.exclusions.begin(), one.exclusions.end(),
                        [&](const auto& exclusion) { return exclusion.option == other.name; });
   };
+  if (!row.leader.empty() && overrides_recipe(at(row.leader))) return true;
   return std::any_of(rows_.begin(), rows_.end(), [&](const OptionRow& other) {
-    return other.given() && (other.name == row.name || other.name == row.leader ||
-                             excludes(row, other) || excludes(other, row));
+    return other.given() &&
+           (other.name == row.name || excludes(row, other) || excludes(other, row));
   });
 }
 

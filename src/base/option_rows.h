@@ -212,7 +212,7 @@ class OptionRows {
   /// Throws the usage error if two options are set that exclude each other. It names the lines of
   /// the config file that set them.
   void check_exclusions();
-  /// Whether the user has set `row`, an option that it excludes, or the option that it follows.
+  /// Whether the user has set `row`, an option that it excludes, or one that it follows.
   bool overrides_recipe(const OptionRow& row);
   /// The options that are set and have no effect: "--lr-end does nothing without ...".
   std::vector<std::string> idle();

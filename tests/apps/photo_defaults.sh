@@ -20,7 +20,12 @@ photos --image-size 64 --check
 expect_line "larger ones get a network for photos" '^model resnet18'
 photos --image-size 32 --model resnet18 --check
 expect "a model that is named needs no reason" test "$code:$(grep -c '^ .*chosen' "$folder/out")" = 0:0
-expect_line "and has its own recipe" '^batch 256'
+expect_line "and has the same batch" '^batch 48'
+expect_line "for which its rate is scaled" '^optimizer lr.0\.01875 0\.1 256'
+photos --image-size 32 --model resnet18 --global-batch 256 --epochs 5 --check
+expect_line "the rate follows the batch" '^optimizer lr.0\.1.cosine 256'
+photos --image-size 32 --model resnet18 --lr 0.05 --check
+expect_line "but the user's rate is as it stands" '^optimizer lr.0\.05.cosine,'
 
 # A run continues as it began, whatever the defaults are now.
 trained --model resnet_small --lr 0.05 --global-batch 4 --steps 2 --lr-schedule constant --run old
@@ -33,6 +38,13 @@ expect_line "with its batch and its rate" '^step.4/4 lr.0.05'
 trained --steps 1
 trained --steps 1
 expect_line "the same command finds its run" '^complete.already runs/train_images-resnet20-1/'
+trained --steps 1 --model resnet20
+expect_line "so does one that names the model" '^complete.already runs/train_images-resnet20-1/'
+trained --steps 1 --model resnet20 --run named
+trained --steps 2 --run named
+expect_line "a model that was named may be left out" '^resumed step.1.of.2'
+trained --steps 3 --model resnet20 --run named
+expect_line "and named again" '^resumed step.2.of.3'
 
 photos --init old --no-run --check
 expect_line "the weights decide" '^model resnet_small,'

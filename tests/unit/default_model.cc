@@ -1,4 +1,4 @@
-// The model of a run on photos whose user names none.
+// The defaults of a run on photos.
 #include "apps/run/default_model.h"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,10 @@ class DefaultModelTest : public testing::Test {
   DefaultModel choice(const std::string& data_set = "folder") const {
     return default_for_photos(options_, find(datasets(), data_set));
   }
-  std::map<std::string, std::string> recipe() const {
-    const Recipe recipe = choice().recipe;
+  /// The recipe of `model`; empty: of the default one.
+  std::map<std::string, std::string> recipe(const std::string& model = "") const {
+    const Recipe recipe =
+        photo_recipe(options_, find(models(), model.empty() ? choice().name : model));
     std::map<std::string, std::string> values(recipe.begin(), recipe.end());
     EXPECT_EQ(values.size(), recipe.size()) << "an option is set twice";
     return values;
@@ -91,12 +93,39 @@ TEST_F(DefaultModelTest, TheRecipeSuitsASmallSet) {
   std::map<std::string, std::string> values = recipe();
   EXPECT_EQ(values["optimizer"], "sgd") << "of the model";
   EXPECT_EQ(values["epochs"], "90");
-  EXPECT_EQ(values["lr"], "0.019") << "0.1 for a batch of 256, for 48";
+  EXPECT_EQ(values["lr"], "0.1") << "for a batch of 256";
+  EXPECT_EQ(values["lr-scale-batch"], "256");
   options_.data.images.size = 32;
   values = recipe();
   EXPECT_EQ(values["epochs"], "90");
-  EXPECT_EQ(values["lr"], "0.038") << "0.1 for a batch of 128";
+  EXPECT_EQ(values["lr-scale-batch"], "128");
   EXPECT_EQ(values.count("steps"), 0u) << "both would set the length";
+}
+
+TEST_F(DefaultModelTest, EveryModelHasTheLengthAndTheBatchOfASmallSet) {
+  for (const ModelEntry& model : models()) {
+    std::map<std::string, std::string> values = recipe(model.name);
+    EXPECT_EQ(values["epochs"] + " " + values["global-batch"], "90 48") << model.name;
+    EXPECT_EQ(values.count("steps") + values.count("batch"), 0u) << model.name;
+  }
+  EXPECT_EQ(recipe("vit_b_16")["warmup-epochs"], "9") << "30 of 300";
+  EXPECT_EQ(recipe("vit_b_16")["lr-scale-batch"], "4096");
+  EXPECT_EQ(recipe("resnet_small")["lr-scale-batch"], "128") << "no recipe: the default batch";
+}
+
+TEST_F(DefaultModelTest, ANetworkOfTheUserKeepsItsRecipe) {
+  ModelEntry own = find(models(), "resnet_small");
+  own.own = true;
+  const auto with = [&](const Recipe& recipe) {
+    own.recipe = recipe;
+    return recipe_for_photos(own, /*tuned=*/false);
+  };
+  EXPECT_EQ(with({}), recipe_for_photos(find(models(), "resnet_small"), false));
+  EXPECT_EQ(with({{"steps", "7"}, {"lr", "0.5"}, {"batch", "8"}}),
+            (Recipe{{"steps", "7"}, {"lr", "0.5"}, {"batch", "8"}, {"sync-bn", "true"}}));
+  EXPECT_NO_THROW(with({{"batch", "x"}})) << "reading the option reports it";
+  EXPECT_EQ(with({{"lr", "0.5"}}),
+            (Recipe{{"lr", "0.5"}, {"epochs", "90"}, {"global-batch", "48"}, {"sync-bn", "true"}}));
 }
 
 TEST_F(DefaultModelTest, WeightsDecide) {
@@ -115,7 +144,7 @@ TEST_F(DefaultModelTest, WeightsDecide) {
   std::map<std::string, std::string> values = recipe();
   EXPECT_EQ(values["epochs"], "10");
   EXPECT_EQ(values["warmup-epochs"], "1") << "its own are 5";
-  EXPECT_EQ(values["lr"], "2.3e-05") << "half of 0.001 for a batch of 1024, for 48";
+  EXPECT_EQ(values["lr-scale-batch"], "2048") << "half the rate, which is for 1024";
 }
 
 }  // namespace
