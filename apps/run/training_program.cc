@@ -97,6 +97,11 @@ void read_network(Options& o) {
   }
 }
 
+/// The options of recipes for images in memory. Photos are cropped and mirrored as they are read.
+bool is_for_images_in_memory(const std::pair<std::string, std::string>& option) {
+  return option.first == "crop-padding" || option.first == "alternate-flips";
+}
+
 /// Chooses the data set and the model if the user names none. Returns the model.
 const ModelEntry& choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
@@ -123,6 +128,7 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
     o.entry.recipe = photo_recipe(o, model);
     if (o.data.images.size == 0) o.data.images.size = static_cast<int>(model.sample[1]);
   }
+  if (o.data.images.size > 0) std::erase_if(o.entry.recipe, is_for_images_in_memory);
   if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&
       model.sample.rank() == 4 && model.sample[3] == 1) {
     o.data.images.colours = "grey";

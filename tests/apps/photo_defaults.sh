@@ -26,6 +26,8 @@ photos --image-size 32 --model resnet18 --global-batch 256 --epochs 5 --check
 expect_line "the rate follows the batch" '^optimizer lr.0\.1.cosine 256'
 photos --image-size 32 --model resnet18 --lr 0.05 --check
 expect_line "but the user's rate is as it stands" '^optimizer lr.0\.05.cosine,'
+photos --model airbench94 --epochs 1 --no-run
+expect "a recipe for images in memory leaves out what photos refuse" test "$code" = 0
 
 # A run continues as it began, whatever the defaults are now.
 trained --model resnet_small --lr 0.05 --global-batch 4 --steps 2 --lr-schedule constant --run old

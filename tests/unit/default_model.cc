@@ -6,8 +6,10 @@
 #include <fstream>
 #include <map>
 
+#include "apps/run/training_program.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
+#include "src/data/validation.h"
 #include "tests/support/files.h"
 #include "tests/support/image_bytes.h"
 
@@ -126,6 +128,31 @@ TEST_F(DefaultModelTest, ANetworkOfTheUserKeepsItsRecipe) {
   EXPECT_NO_THROW(with({{"batch", "x"}})) << "reading the option reports it";
   EXPECT_EQ(with({{"lr", "0.5"}}),
             (Recipe{{"lr", "0.5"}, {"epochs", "90"}, {"global-batch", "48"}, {"sync-bn", "true"}}));
+}
+
+TEST_F(DefaultModelTest, PhotosRefuseNoRecipe) {
+  write_all(40, 48);
+  const auto error_with = [&](const ModelEntry& model, const std::string& option) {
+    std::vector<std::string> words{"train_images", "--data", folder_.path(), "--model", model.name};
+    if (!option.empty()) words.push_back(option);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    const Program program{.name = words.front(), .dataset = "folder", .resizes = true};
+    std::string none;
+    const auto o = parse_options(static_cast<int>(argv.size()), argv.data(), program, none);
+    const OpenedData data = open_data(find(datasets(), "folder"), o->data.source(1));
+    if (!model.fits(data.train->sample_shape())) return std::string("unfit");
+    try {
+      o->data.set_augmentation(*data.train);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const ModelEntry& model : models())
+    EXPECT_EQ(error_with(model, ""), model.words ? "unfit" : "") << model.name;
+  for (const std::string option : {"--crop-padding=2", "--alternate-flips"})
+    EXPECT_TRUE(mentions(error_with(find(models(), "airbench94"), option), {option.substr(0, 14)}));
 }
 
 TEST_F(DefaultModelTest, WeightsDecide) {
