@@ -23,14 +23,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_for_photos(const Program& program, const DatasetEntry& data) {
+  return program.resizes && data.resizes;
+}
+
 /// Whether the program chooses the model by the photos.
 bool chooses(const Program& program, const DatasetEntry& data) {
-  return program.resizes && data.resizes && program.model.empty();
+  return is_for_photos(program, data) && program.model.empty();
 }
 
 std::string_view default_model(const Program& program, const DatasetEntry& data) {
   if (chooses(program, data)) return kPhotoModel;
   return program.model.empty() ? data.model : program.model;
+}
+
+/// Adds the defaults of the default model to the help.
+void describe_model(OptionRows& rows, const Program& program) {
+  const DatasetEntry& data = find(datasets(), program.dataset);
+  const ModelEntry& model = find(models(), default_model(program, data));
+  const bool photos = is_for_photos(program, data);
+  describe_recipe(rows, photos ? recipe_for_photos(model, /*tuned=*/false) : model.recipe,
+                  "The default model " + model.name);
+  if (!photos) return;
+  const auto shown = [&](const std::string& name) -> std::string& {
+    OptionRow& row = rows.at("--" + name);
+    return row.of_recipe.empty() ? row.of_recipe = row.by_default : row.of_recipe;
+  };
+  for (const auto& [name, value] : recipe_for_photos(model, /*tuned=*/true))
+    if (value != shown(name) && value != "true") shown(name) += "; " + value + " with --init";
+  if (!rows.at("--lr-scale-batch").of_recipe.empty())
+    shown("lr") += " for a batch of " + shown("lr-scale-batch");
+  if (!chooses(program, data)) return;
+  OptionRow& row = rows.at("--model");
+  row.of_recipe = fmt::format("{}, below {} pixels {}", model.name, kSmallEdge, kSmallImageModel);
+  row.about += "\nWith --init the default is the model of the weights.";
 }
 
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
@@ -60,15 +86,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
   describe_recipe(rows, program.recipe, program.name);
-  const ModelEntry& model = find(models(), default_model(program, data));
-  const bool photos = chooses(program, data);
-  describe_recipe(rows, photos ? recipe_for_photos(model, /*tuned=*/false) : model.recipe,
-                  "The default model " + model.name);
-  if (photos) {
-    rows.at("--model").about +=
-        fmt::format("\nImages below {} pixels get {}. With --init it is the model of the weights.",
-                    kSmallEdge, kSmallImageModel);
-  }
+  describe_model(rows, program);
 }
 
 /// The checkpoint that the run continues from; empty: none.
@@ -124,7 +142,7 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
   o.model.name = given;
   if (is_network_file(given)) read_network(o);
   const ModelEntry& model = o.entry = model_called(o.model.name, o.model.network, given);
-  if (program.resizes && data.resizes) {
+  if (is_for_photos(program, data)) {
     o.entry.recipe = photo_recipe(o, model);
     if (o.data.images.size == 0) o.data.images.size = static_cast<int>(model.sample[1]);
   }
