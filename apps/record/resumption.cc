@@ -201,7 +201,8 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
 
   const std::int64_t batch = number_of(resumption, "global_batch");
   if (!o.schedule.batch_given && shape.global_batch != batch) {
-    notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
+    if (o.schedule.global_batch != batch)
+      notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
     shape.global_batch = batch;
   }
   const int shards = number_of(resumption, "shards");

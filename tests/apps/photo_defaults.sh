@@ -25,7 +25,15 @@ expect_line "for which its rate is scaled" '^optimizer lr.0\.01875 0\.1 256'
 photos --image-size 32 --model resnet18 --global-batch 256 --epochs 5 --check
 expect_line "the rate follows the batch" '^optimizer lr.0\.1.cosine 256'
 photos --image-size 32 --model resnet18 --lr 0.05 --check
-expect_line "but the user's rate is as it stands" '^optimizer lr.0\.05.cosine,'
+expect_line "but the user's rate is as it stands" '^optimizer lr.0\.05.cosine.to'
+run mpirun -np 5 "$build/train_images" --data photos --threads 1 --eval-every 0 --steps 1 --run five
+expect_line "five ranks get a batch that they divide" '^batch 50 5.shards.of.10'
+expect_line "a note tells it" '^note 50,.not.48 5 --shards'
+weights=$(grep '^weights .*sha256' "$folder/out")
+trained --shards 5 --steps 1 --run two
+expect "two ranks with as many shards" grep -qxF "$weights" "$folder/out"
+run mpirun -np 5 "$build/train_images" --config runs/five/config.toml --run five --new
+expect "its config.toml repeats it" test "$code" = 0
 photos --model airbench94 --epochs 1 --no-run
 expect "a recipe for images in memory leaves out what photos refuse" test "$code" = 0
 
