@@ -8,6 +8,7 @@
 #include "apps/record/resumption.h"
 #include "apps/step/error_feedback.h"
 #include "collectives/watch/launcher.h"
+#include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
@@ -246,10 +247,10 @@ void add_network(const RunParts& f, Lines& lines) {
     const bool begins = f.resumption.file.empty();
     const char* others = begins ? "; --model NAME chooses another (--list)" : "";
     lines.add("", fmt::format("chosen because {}{}", o.why, others));
-    if (begins && o.init.empty()) {
-      lines.add("",
-                "random weights; published ones need fewer epochs: scripts/get_weights.sh "
-                "resnet18, then --init FILE");
+    if (begins && o.init.empty() && has_published_weights(o.name)) {
+      lines.add("", fmt::format("random weights; published ones need fewer epochs: "
+                                "scripts/get_weights.sh {}, then --init FILE",
+                                o.name));
     }
   }
   const double steps_per_epoch =

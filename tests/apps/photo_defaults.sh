@@ -12,12 +12,13 @@ trained() { run mpirun -np 2 "$build/train_images" --data photos --threads 1 --e
 trained --check
 expect_line "small images get a small network" '^model resnet20'
 expect_line "it is explained" 'chosen because 44.pixels --model'
-expect_line "and so are its weights" 'random.weights get_weights.sh --init'
+expect "its weights are not published" test "$(grep -c get_weights.sh "$folder/out")" = 0
 expect_line "the batch suits few photos" '^batch 48 2.shards.of.24'
 expect_line "batch norm sees all of them" '^batch.norm global.batch'
 expect_line "and the length" '^length 30.steps,.90.0.epochs'
 photos --image-size 64 --check
 expect_line "larger ones get a network for photos" '^model resnet18'
+expect_line "whose weights are published" 'random.weights get_weights.sh.resnet18 --init'
 photos --image-size 32 --model resnet18 --check
 expect "a model that is named needs no reason" test "$code:$(grep -c '^ .*chosen' "$folder/out")" = 0:0
 expect_line "and has the same batch" '^batch 48'
@@ -34,6 +35,8 @@ trained --shards 5 --steps 1 --run two
 expect "two ranks with as many shards" grep -qxF "$weights" "$folder/out"
 run mpirun -np 5 "$build/train_images" --config runs/five/config.toml --run five --new
 expect "its config.toml repeats it" test "$code" = 0
+photos --model tutorial --check
+expect "no note about what only the recipe sets" test "$code:$(grep -c 'does nothing' "$folder/out")" = 0:0
 photos --model airbench94 --epochs 1 --no-run
 expect "a recipe for images in memory leaves out what photos refuse" test "$code" = 0
 
@@ -61,6 +64,8 @@ expect_line "the weights decide" '^model resnet_small,'
 expect_line "and the run is short" '^length 3.steps,.9.00.epochs'
 photos --init resnet34.safetensors --image-size 32 --no-run --check
 expect_error "the name of weights that do not exist" 1 '^train_images: resnet34.safetensors'
+photos --init resnet34 --no-run
+expect_error "the name of a model whose weights are published" 2 '^train_images: --init.resnet34 get_weights.sh.resnet34'
 photos --data nothing --no-run
 expect_error "a folder that does not exist" 2 '^train_images: nothing'
 

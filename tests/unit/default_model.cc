@@ -7,6 +7,7 @@
 #include <map>
 
 #include "apps/run/training_program.h"
+#include "net/initial_weights.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
 #include "src/data/validation.h"
@@ -172,6 +173,12 @@ TEST_F(DefaultModelTest, WeightsDecide) {
   EXPECT_EQ(values["epochs"], "10");
   EXPECT_EQ(values["warmup-epochs"], "1") << "its own are 5";
   EXPECT_EQ(values["lr-scale-batch"], "2048") << "half the rate, which is for 1024";
+}
+
+TEST(PublishedWeights, AreThoseOfTheScript) {
+  const std::string script = contents(fs::path(SOURCE_DIR) / "scripts/get_weights.sh");
+  EXPECT_TRUE(mentions(script, {fmt::format("known=\"{}\"", fmt::join(kPublishedWeights, ", "))}));
+  for (const std::string_view name : kPublishedWeights) EXPECT_TRUE(find_or_null(models(), name));
 }
 
 }  // namespace
