@@ -2,13 +2,24 @@
 // file with the names and shapes of a PyTorch module.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "net/checkpoint.h"
 
 namespace lockstep {
+
+/// The models whose published weights scripts/get_weights.sh downloads.
+inline constexpr std::array<std::string_view, 6> kPublishedWeights{
+    "resnet18", "resnet34", "resnet50", "mobilenet_v3_large", "convnext_tiny", "vit_b_16"};
+
+inline bool has_published_weights(std::string_view model) {
+  return std::ranges::count(kPublishedWeights, model) > 0;
+}
 
 /// The metadata of the checkpoint `file`. Of a .safetensors file: the model and the classes, if
 /// export_model wrote it.

@@ -44,6 +44,8 @@ struct ModelEntry {
   std::function<void(const Dataset& train, const Layout& layout, float* parameters)> prepare = {};
   /// The least height and width of the other images.
   std::int64_t smallest = 1;
+  /// Whether the network is the user's own, and so is its recipe.
+  bool own = false;
 
   bool fits(Shape other) const;
 };

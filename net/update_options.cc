@@ -1,6 +1,5 @@
 #include "net/update_options.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "src/base/table.h"
@@ -30,18 +29,11 @@ LossScaling parse_loss_scale(const std::string& how) {
       how, LossScaling::kHighest);
 }
 
-const OptimizerOption* find_own(const OptimizerEntry& optimizer, std::string_view name) {
-  const auto found =
-      std::find_if(optimizer.options.begin(), optimizer.options.end(),
-                   [&](const OptimizerOption& option) { return option.name == name; });
-  return found == optimizer.options.end() ? nullptr : &*found;
-}
-
 /// The optimizers that declare option `name`: "adam, adamw".
 std::string owners_of(std::string_view name) {
   std::vector<std::string_view> owners;
   for (const OptimizerEntry& entry : optimizers()) {
-    if (find_own(entry, name)) owners.push_back(entry.name);
+    if (find_or_null(entry.options, name)) owners.push_back(entry.name);
   }
   return fmt::format("{}", fmt::join(owners, ", "));
 }
@@ -172,7 +164,7 @@ void UpdateOptions::finish(OptionRows& rows) {
   const OptimizerEntry& chosen = find(optimizers(), name);
   for (auto each = own.begin(); each != own.end();) {
     OptionRow& row = rows.at("--" + each->first);
-    const OptimizerOption* option = find_own(chosen, each->first);
+    const OptimizerOption* option = find_or_null(chosen.options, each->first);
     if (!option && row.given()) {
       std::vector<std::string> known;
       for (const OptimizerOption& its : chosen.options)

@@ -74,6 +74,7 @@ OptionText::OptionText(const OptionRow& row)
     by_default += (by_default.empty() ? "" : "; ") + named.substr(0, named.size() - 1);
     headline.resize(bracket);
   }
+  if (!row.of_recipe.empty()) by_default = row.of_recipe;
   using enum OptionRow::Type;
   type = row.type == flag      ? "flag"
          : row.type == list    ? "text, may be passed again"
@@ -87,8 +88,11 @@ OptionText::OptionText(const OptionRow& row)
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all) {
   all = all || std::none_of(rows.all().begin(), rows.all().end(),
                             [](const OptionRow& row) { return row.is_common; });
-  std::string group, lines = fmt::format("Usage: {}\n{}.\nDefaults are in brackets.\n",
-                                         program.usage, program.about);
+  std::string group, lines = fmt::format("Usage: {}\n{}.\nDefaults are in brackets.", program.usage,
+                                         program.about);
+  if (rows.find("--model") && rows.find("--check"))
+    lines += " Another --model may have others; --check prints them.";
+  lines += "\n";
   for (const OptionRow& row : rows.all()) {
     if (!all && !row.is_common) continue;
     if (row.group != group) lines += fmt::format("\n{}:\n", row.group);

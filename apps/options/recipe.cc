@@ -1,6 +1,8 @@
 #include "apps/options/recipe.h"
 
+#include "net/optimizer.h"
 #include "src/base/check.h"
+#include "src/base/table.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -16,9 +18,16 @@ bool is_of_recipes(const OptionRow& row) {
 }  // namespace
 
 void describe_recipe(OptionRows& rows, const Recipe& recipe, const std::string& owner) {
+  OptionRow& rate = rows.at("--lr");
   for (const auto& [name, value] : recipe) {
-    rows.at("--" + name).about += fmt::format("\n{} sets {}.", owner, value);
-    if (name == "optimizer") rows.at("--lr").about += fmt::format("\n{} uses {}.", owner, value);
+    OptionRow& row = rows.at("--" + name);
+    row.about += fmt::format("\n{} sets {}.", owner, value);
+    row.of_recipe = value == "true" ? "on" : value;
+    for (OptionRow& other : rows.all())
+      if (row.is_against(other)) other.of_recipe = "set by " + row.name;
+    if (name != "optimizer") continue;
+    rate.about += fmt::format("\n{} uses {}.", owner, value);
+    rate.of_recipe = fmt::format("{:g}", find(optimizers(), value).rate);  // unless it follows
   }
 }
 

@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-/// Adds to the help of the options in `recipe` that `owner` sets them: "train_images".
+/// Adds to the help of the options in `recipe` that `owner` sets them: "train_images". The help
+/// shows their values as the defaults.
 void describe_recipe(OptionRows& rows, const Recipe& recipe, const std::string& owner);
 
 /// Sets the options of `recipe`, except those that the user overrides. Throws the usage error,

@@ -246,11 +246,15 @@ struct Options : StepOptions {
     checkpoints.declare(rows);
   }
 
-  /// The values as lines "name=value", which --config reads.
-  std::string text() const {
+  /// The values as lines "name=value", which --config reads. `batch`: that of the run, in place of
+  /// --global-batch if that is set; 0: not known yet.
+  std::string text(std::int64_t batch = 0) const {
     std::string lines;
-    for (const OptionValue& option : values)
-      if (!option.value.empty()) lines += fmt::format("{}={}\n", option.name, option.value);
+    for (const auto& [name, value, by_default, shapes, changed] : values) {
+      const bool fitted = batch > 0 && name == "global-batch";
+      if (!value.empty())
+        lines += fmt::format("{}={}\n", name, fitted ? std::to_string(batch) : value);
+    }
     return lines;
   }
 };

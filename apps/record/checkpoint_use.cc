@@ -1,6 +1,5 @@
 #include "apps/record/checkpoint_use.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "apps/record/broadcast.h"
@@ -115,7 +114,7 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
 template <class Entry>
 void require_known(std::span<const Entry> registry, std::string_view name,
                    const EvaluatedCheckpoint& checkpoint) {
-  if (std::ranges::any_of(registry, [&](const Entry& entry) { return entry.name == name; })) return;
+  if (find_or_null(registry, name)) return;
   const std::string program = one_line(checkpoint.program);
   fail_usage(
       "{} has the {} {}, which is unknown here. If {} is your own program, pass the same words to "

@@ -12,6 +12,8 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/dataset.h"
+#include "src/files/file.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 
@@ -115,6 +117,24 @@ void compare_with_summary(Resumption& r, const std::string& how, const std::stri
   }
 }
 
+/// The weights of --init `init` begin the run.
+void begin_with(Resumption& r, const std::string& init) {
+  if (has_published_weights(init) && is_gone(path_of_run(init))) {
+    fail_usage(
+        "--init {0}: there is no file or run {0}. scripts/get_weights.sh {0} downloads weights of "
+        "this model. Pass their file.",
+        init);
+  }
+  r.init = init;
+  if (!checkpoint_folder(r.init).empty()) {
+    const auto warn = [&](const std::string& text) { r.warnings.push_back(text); };
+    const ChosenCheckpoint chosen = open_checkpoint({.run = r.init}, warn);
+    r.init = chosen.checkpoint->file().string();
+    r.notes.push_back(fmt::format("--init {} is {}", init, chosen.text()));
+  }
+  r.initial = RunFacts::of(r.init, initial_metadata(r.init));
+}
+
 /// Throws the usage Error if `o` describe another run than the checkpoint called `name`, in a way
 /// that no training can continue.
 void require_same_network(const Options& o, const RunFacts& before, int ranks,
@@ -168,14 +188,7 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
     if (r.run.empty()) r.run = unique_hex(16);
     if (!folder.empty()) compare_with_summary(r, options.checkpoints.resume, folder);
     if (!r.file.empty() || options.model.init.empty()) return;
-    r.init = options.model.init;
-    if (!checkpoint_folder(r.init).empty()) {
-      const auto warn = [&](const std::string& text) { r.warnings.push_back(text); };
-      const ChosenCheckpoint chosen = open_checkpoint({.run = r.init}, warn);
-      r.init = chosen.checkpoint->file().string();
-      r.notes.push_back(fmt::format("--init {} is {}", options.model.init, chosen.text()));
-    }
-    r.initial = RunFacts::of(r.init, initial_metadata(r.init));
+    begin_with(r, options.model.init);
   });
   return broadcast_object(comm, r);
 }
@@ -201,7 +214,8 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
 
   const std::int64_t batch = number_of(resumption, "global_batch");
   if (!o.schedule.batch_given && shape.global_batch != batch) {
-    notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
+    if (o.schedule.global_batch != batch)
+      notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
     shape.global_batch = batch;
   }
   const int shards = number_of(resumption, "shards");

@@ -173,7 +173,7 @@ void RunFiles::begin(const Options& options) {
   if (!changes.empty()) changes_ = changes.dump();
   const ScheduleOptions& s = options.schedule;
   std::string text = fmt::format("# All options of this run; --config reads them.\n# {}\n{}",
-                                 facts_.text("command"), options.text());
+                                 facts_.text("command"), options.text(plan_.global_batch));
   const auto add = [&](bool open, const char* name, std::int64_t value) {
     if (open) text += fmt::format("# {}={} (default)\n", name, value);
   };

@@ -20,26 +20,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The options of length and batch, and others that recipe_for_photos() sets.
-constexpr std::array kOwn{"steps", "epochs",        "batch",  "global-batch",
-                          "lr",    "warmup-epochs", "sync-bn"};
+/// The options that recipe_for_photos() sets, and those that they replace.
+constexpr std::array kOwn{"steps",   "epochs",        "batch",         "global-batch",
+                          "sync-bn", "warmup-epochs", "lr-scale-batch"};
 
-bool is_known(const std::string& name) {
-  return std::ranges::any_of(models(), [&](const ModelEntry& entry) { return entry.name == name; });
+bool is_own(const std::pair<std::string, std::string>& option) {
+  return std::ranges::count(kOwn, option.first) > 0;
 }
 
-/// The facts of a run, or of a file of weights; nothing: they cannot be read, or the model is not
-/// one of models().
+/// The facts of a run, or of a file of weights; nothing: they cannot be read.
 std::optional<RunFacts> facts_at(const fs::path& place) {
   try {
     std::error_code error;
-    const auto facts = fs::is_directory(place, error)
-                           ? stored_facts(place)
-                           : RunFacts::of(place, initial_metadata(place));
-    if (facts && facts->text("network").empty() && is_known(facts->text("model"))) return facts;
+    return fs::is_directory(place, error) ? stored_facts(place)
+                                          : RunFacts::of(place, initial_metadata(place));
   } catch (const Error&) {
+    return {};
   }
-  return {};
+}
+
+/// Empty: it is not one of models().
+std::string model_of(const RunFacts& facts) {
+  const std::string name = facts.text("model");
+  return facts.text("network").empty() && find_or_null(models(), name) ? name : "";
 }
 
 /// Those of the run that continues; nothing: a new one begins.
@@ -64,73 +67,78 @@ std::string model_named_by(const fs::path& file) {
 }
 
 std::string model_of_weights(const std::string& init) {
+  if (init.empty()) return "";
   try {
     const fs::path place = path_of_run(init);
     const auto facts = facts_at(place);
-    return facts ? facts->text("model") : model_named_by(place);
+    const std::string known = facts ? model_of(*facts) : "";
+    return known.empty() ? model_named_by(place) : known;
   } catch (const Error&) {
     return "";
   }
 }
 
-/// `recipe` with `others` in place of the same options.
-Recipe with(Recipe recipe, const Recipe& others) {
-  std::erase_if(recipe, [&](const auto& option) {
-    return std::ranges::any_of(others, [&](const auto& o) { return o.first == option.first; });
-  });
-  recipe.insert(recipe.end(), others.begin(), others.end());
-  return recipe;
-}
-
 /// The recipe of `model` with the options of `before` that defaults set.
 Recipe recipe_as_before(const ModelEntry& model, const RunFacts& before) {
-  Recipe recipe = model.recipe, as_before;
-  std::erase_if(recipe,
-                [](const auto& option) { return std::ranges::count(kOwn, option.first) > 0; });
-  for (const char* name : kOwn) {
+  Recipe recipe = model.recipe;
+  std::erase_if(recipe, [](const auto& option) { return is_own(option) || option.first == "lr"; });
+  const auto keep = [&](const char* name) {
     const RunFacts::Json value = before.option(name);
-    if (value.is_number() || value.is_boolean()) as_before.emplace_back(name, value.dump());
-  }
-  return with(recipe, as_before);
+    if (value.is_number() || value.is_boolean()) recipe.emplace_back(name, value.dump());
+  };
+  keep("lr");
+  std::ranges::for_each(kOwn, keep);
+  return recipe;
 }
 
 }  // namespace
 
 Recipe recipe_for_photos(const ModelEntry& model, bool tuned) {
-  constexpr int kBatch = 48;  // most numbers of cores divide it
-  double rate = 0, batch = 0;
-  Recipe recipe;
+  constexpr double kEpochs = 90;
+  const bool users = model.own && !model.recipe.empty();
+  std::int64_t batch = 128;  // without --batch
+  double epochs = kEpochs, warmup = 0;
   for (const auto& [name, value] : model.recipe) {
-    if (name == "lr") rate = std::stod(value);
-    if (name == "global-batch") batch = std::stod(value);
-    if (name != "steps" && name != "epochs" && name != "batch") recipe.emplace_back(name, value);
+    if (users) break;  // its values may be wrong
+    if (name == "batch" || name == "global-batch") batch = std::stoll(value);
+    if (name == "epochs") epochs = std::stod(value);
+    if (name == "warmup-epochs") warmup = std::stod(value);
   }
-  Recipe own{{"epochs", tuned ? "10" : "90"},
-             {"global-batch", std::to_string(kBatch)},
-             {"sync-bn", "true"}};  // many ranks have too few photos each for batch norm
-  if (tuned) own.emplace_back("warmup-epochs", "1");
-  if (rate > 0 && batch > 0)  // the linear scaling rule
-    own.emplace_back("lr", fmt::format("{:.2g}", rate * kBatch / batch * (tuned ? 0.5 : 1)));
-  return with(recipe, own);
+  Recipe recipe = model.recipe;
+  if (!users) std::erase_if(recipe, is_own);
+  const auto add = [&](std::string_view name, const std::string& value, std::string_view same) {
+    const auto sets = [&](const auto& o) { return o.first == name || o.first == same; };
+    if (std::ranges::none_of(recipe, sets)) recipe.emplace_back(name, value);
+  };
+  add("epochs", tuned ? "10" : fmt::format("{:g}", kEpochs), "steps");
+  add("global-batch", "48", "batch");  // most numbers of cores divide it
+  add("sync-bn", "true", "");          // many ranks have too few photos each for batch norm
+  if (tuned) add("warmup-epochs", "1", "");
+  if (warmup > 0) add("warmup-epochs", fmt::format("{:g}", warmup * kEpochs / epochs), "");
+  if (!users) add("lr-scale-batch", std::to_string(tuned ? 2 * batch : batch), "");
+  return recipe;
+}
+
+Recipe photo_recipe(const Options& o, const ModelEntry& model) {
+  const auto before = facts_before(o);
+  const bool same = before && before->text("model") == model.name &&
+                    before->text("network").empty() == o.model.network.empty();
+  return same ? recipe_as_before(model, *before)
+              : recipe_for_photos(model, /*tuned=*/!o.model.init.empty());
 }
 
 DefaultModel default_for_photos(const Options& o, const DatasetEntry& data) {
-  if (const auto before = facts_before(o)) {
-    const ModelEntry& model = find(models(), before->text("model"));
-    return {model.name, "the run began with it", recipe_as_before(model, *before)};
-  }
-  const bool tuned = !o.model.init.empty();
-  const auto chosen = [&](std::string_view name, const std::string& why) {
-    return DefaultModel{std::string(name), why, recipe_for_photos(find(models(), name), tuned)};
-  };
-  const std::string of_weights = tuned ? model_of_weights(o.model.init) : "";
-  if (!of_weights.empty()) return chosen(of_weights, "the weights of --init are of it");
+  const auto before = facts_before(o);
+  if (const std::string name = before ? model_of(*before) : ""; !name.empty())
+    return {name, "the run began with it"};
+  if (const std::string name = model_of_weights(o.model.init); !name.empty())
+    return {name, "the weights of --init are of it"};
   const std::int64_t edge = o.data.images.size > 0       ? o.data.images.size
                             : data.usual_edge != nullptr ? data.usual_edge(o.data.folder)
                                                          : 0;
-  if (edge == 0) return chosen(kPhotoModel, "it is made for photos");
-  return chosen(edge < kSmallEdge ? kSmallImageModel : kPhotoModel,
-                fmt::format("the images have about {} pixels", edge));
+  const std::string_view model = edge > 0 && edge < kSmallEdge ? kSmallImageModel : kPhotoModel;
+  return {std::string(model), edge == 0 ? "it is made for photos"
+                                        : fmt::format("the images have about {} pixels", edge)};
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// The model of a run on photos whose user names none, with a length, a batch and a learning rate
-// for sets of some hundred to some ten thousand photos on CPU cores.
+// Defaults of a run on photos: the model if the user names none, and for each model a length, a
+// batch and a learning rate for sets of some hundred to some ten thousand photos on CPU cores.
 #pragma once
 
 #include <string>
@@ -18,7 +18,6 @@ inline constexpr int kSmallEdge = 64;
 struct DefaultModel {
   std::string name;  ///< one of models()
   std::string why;   ///< for people: "the images have about 32 pixels"
-  Recipe recipe;     ///< in place of the model's own
 };
 
 /// The model of the run that `o` continue, or else that of --init, or else one for the size of the
@@ -26,8 +25,13 @@ struct DefaultModel {
 /// be read is left to those who need it.
 DefaultModel default_for_photos(const Options& o, const DatasetEntry& data);
 
-/// The recipe of `model` with the length and the batch of a small set, and a rate that fits them.
-/// `tuned`: the weights are those of others, so the rate is half of it, after a warm-up.
+/// The recipe of a run of `model` on photos: recipe_for_photos(), but the options of the run that
+/// `o` continue. Throws nothing.
+Recipe photo_recipe(const Options& o, const ModelEntry& model);
+
+/// The recipe of `model` with the length and the batch of a small set. Its rate is scaled to the
+/// batch. `tuned`: the weights are those of others, so the rate is half of it, after a warm-up. A
+/// recipe of the user's own network keeps its length, its batch and its rate.
 Recipe recipe_for_photos(const ModelEntry& model, bool tuned);
 
 }  // namespace lockstep

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
@@ -24,14 +23,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_for_photos(const Program& program, const DatasetEntry& data) {
+  return program.resizes && data.resizes;
+}
+
 /// Whether the program chooses the model by the photos.
 bool chooses(const Program& program, const DatasetEntry& data) {
-  return program.resizes && data.resizes && program.model.empty();
+  return is_for_photos(program, data) && program.model.empty();
 }
 
 std::string_view default_model(const Program& program, const DatasetEntry& data) {
   if (chooses(program, data)) return kPhotoModel;
   return program.model.empty() ? data.model : program.model;
+}
+
+/// Adds the defaults of the default model to the help.
+void describe_model(OptionRows& rows, const Program& program) {
+  const DatasetEntry& data = find(datasets(), program.dataset);
+  const ModelEntry& model = find(models(), default_model(program, data));
+  const bool photos = is_for_photos(program, data);
+  describe_recipe(rows, photos ? recipe_for_photos(model, /*tuned=*/false) : model.recipe,
+                  "The default model " + model.name);
+  if (!photos) return;
+  const auto shown = [&](const std::string& name) -> std::string& {
+    OptionRow& row = rows.at("--" + name);
+    return row.of_recipe.empty() ? row.of_recipe = row.by_default : row.of_recipe;
+  };
+  for (const auto& [name, value] : recipe_for_photos(model, /*tuned=*/true))
+    if (value != shown(name) && value != "true") shown(name) += "; " + value + " with --init";
+  if (!rows.at("--lr-scale-batch").of_recipe.empty())
+    shown("lr") += " for a batch of " + shown("lr-scale-batch");
+  if (!chooses(program, data)) return;
+  OptionRow& row = rows.at("--model");
+  row.of_recipe = fmt::format("{}, below {} pixels {}", model.name, kSmallEdge, kSmallImageModel);
+  row.about += "\nWith --init the default is the model of the weights.";
 }
 
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
@@ -61,15 +86,7 @@ void declare(OptionRows& rows, Options& o, const Program& program, std::string& 
             "Table of the model's layers and their parameters\n"
             "Without --data it shows the model's own samples.");
   describe_recipe(rows, program.recipe, program.name);
-  const ModelEntry& model = find(models(), default_model(program, data));
-  const bool photos = chooses(program, data);
-  describe_recipe(rows, photos ? recipe_for_photos(model, /*tuned=*/false) : model.recipe,
-                  "The default model " + model.name);
-  if (photos) {
-    rows.at("--model").about +=
-        fmt::format("\nImages below {} pixels get {}. With --init it is the model of the weights.",
-                    kSmallEdge, kSmallImageModel);
-  }
+  describe_model(rows, program);
 }
 
 /// The checkpoint that the run continues from; empty: none.
@@ -98,6 +115,11 @@ void read_network(Options& o) {
   }
 }
 
+/// The options of recipes for images in memory. Photos are cropped and mirrored as they are read.
+bool is_for_images_in_memory(const std::pair<std::string, std::string>& option) {
+  return option.first == "crop-padding" || option.first == "alternate-flips";
+}
+
 /// Chooses the data set and the model if the user names none. Returns the model.
 const ModelEntry& choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
@@ -110,19 +132,21 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
     fail_usage("--as-published chooses --model {}. Remove --model {}.", program.as_published,
                given);
   if (o.model.as_published) given = program.as_published;
-  std::optional<DefaultModel> chosen;
-  if (given.empty() && chooses(program, data)) chosen = default_for_photos(o, data);
-  if (given.empty()) given = chosen ? chosen->name : default_model(program, data);
+  if (given.empty() && chooses(program, data)) {
+    const DefaultModel chosen = default_for_photos(o, data);
+    given = chosen.name;
+    o.model.why = chosen.why;
+  }
+  if (given.empty()) given = default_model(program, data);
   o.schedule.default_steps = data.steps;
   o.model.name = given;
   if (is_network_file(given)) read_network(o);
   const ModelEntry& model = o.entry = model_called(o.model.name, o.model.network, given);
-  if (chosen) {
-    o.model.why = chosen->why;
-    o.entry.recipe = chosen->recipe;
+  if (is_for_photos(program, data)) {
+    o.entry.recipe = photo_recipe(o, model);
+    if (o.data.images.size == 0) o.data.images.size = static_cast<int>(model.sample[1]);
   }
-  if (program.resizes && data.resizes && o.data.images.size == 0)
-    o.data.images.size = static_cast<int>(model.sample[1]);
+  if (o.data.images.size > 0) std::erase_if(o.entry.recipe, is_for_images_in_memory);
   if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&
       model.sample.rank() == 4 && model.sample[3] == 1) {
     o.data.images.colours = "grey";
@@ -147,7 +171,7 @@ void resolve_folder(RunFolderOptions& run, OptionRows& rows) {
 }
 
 /// --find-lr trains for its steps and keeps only its file.
-void settle_range_test(Options& o) {
+void settle_range_test(Options& o, OptionRows& rows) {
   if (o.find_lr.steps == 0) return;
   const std::string& how = o.checkpoints.resume;
   if (how != "auto" && how != "never")
@@ -159,6 +183,8 @@ void settle_range_test(Options& o) {
   o.schedule.steps = o.find_lr.steps;
   o.schedule.steps_given = true;
   o.schedule.epochs = 0;
+  // The suggestion is for --lr, with which no recipe scales it.
+  if (!rows.at("--lr-scale-batch").given()) o.schedule.rate_batch = 0;
   o.run.name.clear();
   o.run.fresh = false;
   o.run.none = true;
@@ -221,7 +247,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   check_loss(o);
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
   o.schedule.finish(rows, find(optimizers(), o.optimizer.name));
-  settle_range_test(o);
+  settle_range_test(o, rows);
   o.values = option_values(rows);
   if (o.find_lr.steps == 0) {
     const std::vector<std::string> idle = rows.idle();

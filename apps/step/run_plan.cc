@@ -81,11 +81,13 @@ void note_few_steps(const ScheduleOptions& o, RunPlan& plan) {
   while (batch < kLeastBatch || 2 * batch * kPerEpoch <= plan.dataset_size) batch *= 2;
   const bool few = plan.dataset_size < kPerEpoch * plan.global_batch && plan.steps < kEnough;
   if (o.steps > 0 || plan.start.step > 0 || !few || batch >= plan.global_batch) return;
-  plan.notes.push_back(fmt::format(
-      "the run has only {} steps, {:.1f} per epoch. Consider a smaller --global-batch, such as {}, "
-      "with {:.2g} times the --lr.",
-      plan.steps, static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch),
-      batch, static_cast<double>(batch) / static_cast<double>(plan.global_batch)));
+  const double all = static_cast<double>(plan.global_batch),
+               share = static_cast<double>(batch) / all;
+  plan.notes.push_back(
+      fmt::format("the run has only {} steps, {:.1f} per epoch. Consider a smaller --global-batch, "
+                  "such as {}{}.",
+                  plan.steps, static_cast<double>(plan.dataset_size) / all, batch,
+                  o.rate_batch > 0 ? "" : fmt::format(", with {:.2g} times the --lr", share)));
 }
 
 /// Notes that ranks wait for the one with the largest share.
@@ -98,6 +100,15 @@ void note_idle_ranks(RunPlan& plan) {
       "{} ranks compute {} of {} shards: on the mean they wait {:.0f} % of each step for the "
       "largest share. A new run with --shards {} would not wait.",
       ranks, plan.shares.text(), plan.shards, 100 * (1 - even), (plan.shards / ranks + 1) * ranks));
+}
+
+/// Notes that a recipe's batch does not fit the shards.
+void note_fitted_batch(const ScheduleOptions& o, RunPlan& plan) {
+  if (!o.fits_batch || plan.start.step > 0 || plan.global_batch == o.global_batch) return;
+  plan.notes.push_back(
+      fmt::format("the batch is {}, not {}, because {} shards must divide it. With --shards {} "
+                  "fewer ranks give the same weights.",
+                  plan.global_batch, o.global_batch, plan.shards, plan.shards));
 }
 
 /// Notes a default length that repeats few samples very often.
@@ -141,8 +152,9 @@ RunShape shape_of(const StepOptions& options, int ranks) {
         "--accumulate.",
         ranks, o.accumulate, shards, kMostShards);
   }
-  return {o.seed, given ? o.global_batch : batch * ranks * o.accumulate, static_cast<int>(shards),
-          options.device.threads};
+  std::int64_t global = given ? o.global_batch : batch * ranks * o.accumulate;
+  if (o.fits_batch) global = std::max<std::int64_t>((global + shards / 2) / shards, 1) * shards;
+  return {o.seed, global, static_cast<int>(shards), options.device.threads};
 }
 
 RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, int ranks,
@@ -173,6 +185,7 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
                         static_cast<double>(plan.steps - start.step) * static_cast<double>(batch),
                     dataset_size);
   scale_rate(o, plan);
+  note_fitted_batch(o, plan);
   note_few_steps(o, plan);
   note_many_epochs(o, plan);
   if (plan.steps > start.step) check_rate(o, plan);

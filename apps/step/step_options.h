@@ -36,7 +36,8 @@ struct ScheduleOptions {
   std::int64_t global_batch = 0;      ///< samples of all ranks per step; 0: batch * ranks
   /// Parts of the global batch whose gradients are added in one fixed tree; 0: one per rank.
   int shards = 0;
-  int accumulate = 1;  ///< shards of each rank if shards is 0
+  int accumulate = 1;       ///< shards of each rank if shards is 0
+  bool fits_batch = false;  ///< global_batch becomes the nearest multiple of the shards
   std::uint64_t seed = 1;
   RateOptions rate;
   std::int64_t rate_batch = 0;  ///< global batch that rate.base is meant for; 0: any
@@ -95,6 +96,7 @@ struct ScheduleOptions {
   void finish(OptionRows& rows, const OptimizerEntry& optimizer) {
     seed_given = rows.at("--seed").given();
     batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
+    fits_batch = rows.at("--global-batch").source == OptionRow::Source::recipe;
     steps_given = rows.at("--steps").given();
     shards_given = rows.at("--shards").given();
     if (rows.at("--lr").source == OptionRow::Source::initial) rate.base = optimizer.rate;
@@ -138,6 +140,7 @@ struct ScheduleOptions {
     rows.number("--lr-scale-batch", rate_batch, Bounds::at_least(0),
                 "Global batch that --lr is meant for; 0: no scaling\n"
                 "The rate is --lr times the global batch, divided by this (linear scaling rule).")
+        .follows("--lr")
         .example("128 --global-batch 512");
     rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
                 "Epochs of linear warm-up from 0")

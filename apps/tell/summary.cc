@@ -1,7 +1,6 @@
 #include "apps/tell/summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <set>
 
@@ -9,6 +8,7 @@
 #include "apps/record/resumption.h"
 #include "apps/step/error_feedback.h"
 #include "collectives/watch/launcher.h"
+#include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
@@ -16,6 +16,7 @@
 #include "src/base/text.h"
 #include "src/data/class_weights.h"
 #include "src/device/cpu/convolution.h"
+#include "src/report/report.h"
 
 namespace lockstep {
 namespace {
@@ -246,10 +247,10 @@ void add_network(const RunParts& f, Lines& lines) {
     const bool begins = f.resumption.file.empty();
     const char* others = begins ? "; --model NAME chooses another (--list)" : "";
     lines.add("", fmt::format("chosen because {}{}", o.why, others));
-    if (begins && o.init.empty()) {
-      lines.add("",
-                "random weights; published ones need fewer epochs: scripts/get_weights.sh "
-                "resnet18, then --init FILE");
+    if (begins && o.init.empty() && has_published_weights(o.name)) {
+      lines.add("", fmt::format("random weights; published ones need fewer epochs: "
+                                "scripts/get_weights.sh {}, then --init FILE",
+                                o.name));
     }
   }
   const double steps_per_epoch =
@@ -280,7 +281,9 @@ void add_idle_options(const RunParts& f, Lines& lines) {
                   reducer.name);
     lines.add("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
   }
-  if (options.model.sync_bn && !f.step.sync_bn() && options.model.why.empty()) {
+  const auto is_sync_bn = [](const auto& option) { return option.first == "sync-bn"; };
+  if (options.model.sync_bn && !f.step.sync_bn() &&
+      std::ranges::none_of(options.entry.recipe, is_sync_bn)) {
     lines.add("note",
               fmt::format("--sync-bn does nothing: {} has no batch norm", options.model.name));
   }
@@ -301,19 +304,12 @@ void add_idle_options(const RunParts& f, Lines& lines) {
 
 std::string time_text(const RunPlan& plan, std::int64_t step, double each) {
   constexpr double kLong = 600;  // seconds
-  const auto words = [](double seconds) {
-    const auto s = std::llround(seconds), minutes = (s + 30) / 60;
-    return seconds < 10    ? fmt::format("{:.1f} s", seconds)
-           : s < 100       ? fmt::format("{} s", s)
-           : minutes < 100 ? fmt::format("{} min", minutes)
-                           : fmt::format("{} h {} min", minutes / 60, minutes % 60);
-  };
   const double left = each * static_cast<double>(plan.steps - step),
                steps =
                    static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
   if (left < kLong) return "";
   return fmt::format("{:<12} about {} left at this speed, {} per epoch; --epochs N sets the length",
-                     "time", words(left), words(each * steps));
+                     "time", duration_text(left), duration_text(each * steps));
 }
 
 std::string order_text(const RunPlan& plan) {

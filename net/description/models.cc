@@ -3,6 +3,7 @@
 
 #include "net/description/network_file.h"
 #include "src/base/check.h"
+#include "src/base/table.h"
 
 namespace lockstep {
 
@@ -28,8 +29,9 @@ std::vector<ModelEntry>& entries() {
 std::span<const ModelEntry> models() { return entries(); }
 
 void register_model(ModelEntry entry) {
-  for (const ModelEntry& other : models())
-    require(other.name != entry.name, "the model {} exists already. Use another name.", entry.name);
+  require(!find_or_null(models(), entry.name), "the model {} exists already. Use another name.",
+          entry.name);
+  entry.own = true;
   entries().push_back(std::move(entry));
 }
 

@@ -267,12 +267,10 @@ std::unique_ptr<Layer> NetworkBuilder::make(const toml::table& row, NetworkScope
   }
   if (const toml::table* block = block_called(type))
     return make_block(row, *block, type, scope, path, position);
-  const auto kinds = layer_kinds();
-  const auto kind = std::find_if(kinds.begin(), kinds.end(),
-                                 [&](const LayerKind& entry) { return entry.name == type; });
-  if (kind == kinds.end()) {
+  const LayerKind* kind = find_or_null(layer_kinds(), type);
+  if (kind == nullptr) {
     std::vector<std::string_view> known;
-    for (const LayerKind& entry : kinds) known.push_back(entry.name);
+    for (const LayerKind& entry : layer_kinds()) known.push_back(entry.name);
     if (const toml::table* blocks = tables_[kBlocks].as_table())
       for (const auto& [name, block] : *blocks) known.push_back(name.str());
     const std::string near = nearest(type, known);

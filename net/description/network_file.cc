@@ -73,8 +73,7 @@ void check_top(const NetworkFile& network) {
   if (!blocks) return;
   for (const auto& [key, node] : *blocks) {
     const std::string name(key.str());
-    const auto kinds = layer_kinds();
-    if (std::any_of(kinds.begin(), kinds.end(), [&](const auto& k) { return k.name == name; }))
+    if (find_or_null(layer_kinds(), name))
       fail_in_file(network.file, key.source(), "", name, "a layer has this name. Use another one.");
     if (!node.is_table())
       fail_in_file(network.file, key.source(), "", one_line(name),
@@ -187,6 +186,7 @@ ModelEntry network_entry(const std::string& name, const std::string& text,
   ModelEntry entry =
       entry_of(name, std::make_shared<NetworkFile>(file, parse_toml(text, file, kAdvice)));
   entry.build(entry.sample, kAssumedClasses);
+  entry.own = true;
   return entry;
 }
 

@@ -102,6 +102,14 @@ std::string OptionRow::where() const {
   return place.empty() ? name : fmt::format("{} ({})", name, place);
 }
 
+bool OptionRow::is_against(const OptionRow& other) const {
+  const auto excludes = [](const OptionRow& one, const std::string& name) {
+    return std::any_of(one.exclusions.begin(), one.exclusions.end(),
+                       [&](const Exclusion& exclusion) { return exclusion.option == name; });
+  };
+  return excludes(*this, other.name) || excludes(other, name);
+}
+
 OptionRow& OptionRows::add(const std::string& name, OptionRow::Type type, CheckWord read,
                            std::function<std::string()> show, const char* placeholder,
                            const std::string& about) {
@@ -177,13 +185,9 @@ void OptionRows::check_exclusions() {
 }
 
 bool OptionRows::overrides_recipe(const OptionRow& row) {
-  const auto excludes = [](const OptionRow& one, const OptionRow& other) {
-    return std::any_of(one.exclusions.begin(), one.exclusions.end(),
-                       [&](const auto& exclusion) { return exclusion.option == other.name; });
-  };
+  if (!row.leader.empty() && overrides_recipe(at(row.leader))) return true;
   return std::any_of(rows_.begin(), rows_.end(), [&](const OptionRow& other) {
-    return other.given() && (other.name == row.name || other.name == row.leader ||
-                             excludes(row, other) || excludes(other, row));
+    return other.given() && (other.name == row.name || row.is_against(other));
   });
 }
 

@@ -73,6 +73,7 @@ struct OptionRow {
   CheckWord read;     ///< reads a value, or the lines of a list; throws the usage error
   std::function<std::string()> show;  ///< returns "" if the option is not set
   std::string by_default;             ///< the default, as show() returns it
+  std::string of_recipe = {};         ///< for the help: what a recipe sets instead; empty: nothing
   Source source = Source::initial;
   std::string place = {};  ///< "run.toml:3" if the config file sets it
   std::string range = {};  ///< the numbers that are allowed: "at least 1"; "": not known
@@ -145,6 +146,8 @@ struct OptionRow {
   /// On the command line or in the config file.
   bool given() const { return source >= Source::file; }
   bool differs() const { return show() != by_default; }
+  /// Whether only one of this option and `other` can be set.
+  bool is_against(const OptionRow& other) const;
   /// "--steps", or "--steps (run.toml:3)" if the config file sets it: for errors.
   std::string where() const;
 };
@@ -212,7 +215,7 @@ class OptionRows {
   /// Throws the usage error if two options are set that exclude each other. It names the lines of
   /// the config file that set them.
   void check_exclusions();
-  /// Whether the user has set `row`, an option that it excludes, or the option that it follows.
+  /// Whether the user has set `row`, an option that it excludes, or one that it follows.
   bool overrides_recipe(const OptionRow& row);
   /// The options that are set and have no effect: "--lr-end does nothing without ...".
   std::vector<std::string> idle();

@@ -30,14 +30,20 @@ std::vector<std::string> names_of(std::span<const Entry> registry) {
   return names;
 }
 
-/// The entry of `registry` with this name. Throws the usage error if there is none.
+/// The entry of `registry` with this name; null: there is none.
+template <class Entry>
+const Entry* find_or_null(std::span<const Entry> registry, std::string_view name) {
+  for (const Entry& entry : registry)
+    if (name == entry.name) return &entry;
+  return nullptr;
+}
+
+/// The same, but throws the usage error if there is none.
 template <class Entry>
 const Entry& find(std::span<const Entry> registry, std::string_view name) {
+  if (const Entry* entry = find_or_null(registry, name)) return *entry;
   std::vector<std::string_view> known;
-  for (const Entry& entry : registry) {
-    if (name == entry.name) return entry;
-    known.push_back(entry.name);
-  }
+  for (const Entry& entry : registry) known.push_back(entry.name);
   fail_unknown(Entry::kind, name, known);
 }
 

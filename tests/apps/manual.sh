@@ -43,7 +43,7 @@ expect "the help on one option" test "$code-$(grep -c -- '--momentum 0.9' "$fold
 run "$build/train_cifar" --help momentun
 expect_error "the help on an unknown option" 2 '^train_cifar: momentun --momentum'
 run "$build/train_images" --help lr
-expect_line "the help on an option that the default model sets" 'model resnet18 0.019'
+expect_line "the help on an option that the default model sets" 'model resnet18 0.1'
 run "$build/train_cifar" --help bucket-mb
 expect "all lines of a text are indented" test "$(grep -c '^[^ ]' "$folder/out")" = 1
 ranks 2 train_cifar --help momentum

@@ -12,15 +12,33 @@ trained() { run mpirun -np 2 "$build/train_images" --data photos --threads 1 --e
 trained --check
 expect_line "small images get a small network" '^model resnet20'
 expect_line "it is explained" 'chosen because 44.pixels --model'
-expect_line "and so are its weights" 'random.weights get_weights.sh --init'
+expect "its weights are not published" test "$(grep -c get_weights.sh "$folder/out")" = 0
 expect_line "the batch suits few photos" '^batch 48 2.shards.of.24'
 expect_line "batch norm sees all of them" '^batch.norm global.batch'
 expect_line "and the length" '^length 30.steps,.90.0.epochs'
 photos --image-size 64 --check
 expect_line "larger ones get a network for photos" '^model resnet18'
+expect_line "whose weights are published" 'random.weights get_weights.sh.resnet18 --init'
 photos --image-size 32 --model resnet18 --check
 expect "a model that is named needs no reason" test "$code:$(grep -c '^ .*chosen' "$folder/out")" = 0:0
-expect_line "and has its own recipe" '^batch 256'
+expect_line "and has the same batch" '^batch 48'
+expect_line "for which its rate is scaled" '^optimizer lr.0\.01875 0\.1 256'
+photos --image-size 32 --model resnet18 --global-batch 256 --epochs 5 --check
+expect_line "the rate follows the batch" '^optimizer lr.0\.1.cosine 256'
+photos --image-size 32 --model resnet18 --lr 0.05 --check
+expect_line "but the user's rate is as it stands" '^optimizer lr.0\.05.cosine.to'
+run mpirun -np 5 "$build/train_images" --data photos --threads 1 --eval-every 0 --steps 1 --run five
+expect_line "five ranks get a batch that they divide" '^batch 50 5.shards.of.10'
+expect_line "a note tells it" '^note 50,.not.48 5 --shards'
+weights=$(grep '^weights .*sha256' "$folder/out")
+trained --shards 5 --steps 1 --run two
+expect "two ranks with as many shards" grep -qxF "$weights" "$folder/out"
+run mpirun -np 5 "$build/train_images" --config runs/five/config.toml --run five --new
+expect "its config.toml repeats it" test "$code" = 0
+photos --model tutorial --check
+expect "no note about what only the recipe sets" test "$code:$(grep -c 'does nothing' "$folder/out")" = 0:0
+photos --model airbench94 --epochs 1 --no-run
+expect "a recipe for images in memory leaves out what photos refuse" test "$code" = 0
 
 # A run continues as it began, whatever the defaults are now.
 trained --model resnet_small --lr 0.05 --global-batch 4 --steps 2 --lr-schedule constant --run old
@@ -33,17 +51,26 @@ expect_line "with its batch and its rate" '^step.4/4 lr.0.05'
 trained --steps 1
 trained --steps 1
 expect_line "the same command finds its run" '^complete.already runs/train_images-resnet20-1/'
+trained --steps 1 --model resnet20
+expect_line "so does one that names the model" '^complete.already runs/train_images-resnet20-1/'
+trained --steps 1 --model resnet20 --run named
+trained --steps 2 --run named
+expect_line "a model that was named may be left out" '^resumed step.1.of.2'
+trained --steps 3 --model resnet20 --run named
+expect_line "and named again" '^resumed step.2.of.3'
 
 photos --init old --no-run --check
 expect_line "the weights decide" '^model resnet_small,'
 expect_line "and the run is short" '^length 3.steps,.9.00.epochs'
 photos --init resnet34.safetensors --image-size 32 --no-run --check
 expect_error "the name of weights that do not exist" 1 '^train_images: resnet34.safetensors'
+photos --init resnet34 --no-run
+expect_error "the name of a model whose weights are published" 2 '^train_images: --init.resnet34 get_weights.sh.resnet34'
 photos --data nothing --no-run
 expect_error "a folder that does not exist" 2 '^train_images: nothing'
 
 launch 2 train_images --data photos --threads 1 --eval-every 0 --no-run --epochs 1000000
-await 30 grep -q '^time  *about [0-9]* h [0-9]* min left at this speed, [0-9.]* s per epoch; --epochs' "$folder/out"
+await 30 grep -q '^time  *about [0-9]*:[0-9:]* left at this speed, [0-9:]* per epoch; --epochs' "$folder/out"
 kill -USR1 "$(pid_of_rank 0)"
 collect
 expect_error "it stops" 1 'Nothing.was.saved'

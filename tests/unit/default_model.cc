@@ -1,4 +1,4 @@
-// The model of a run on photos whose user names none.
+// The defaults of a run on photos.
 #include "apps/run/default_model.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,11 @@
 #include <fstream>
 #include <map>
 
+#include "apps/run/training_program.h"
+#include "net/initial_weights.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
+#include "src/data/validation.h"
 #include "tests/support/files.h"
 #include "tests/support/image_bytes.h"
 
@@ -34,8 +37,10 @@ class DefaultModelTest : public testing::Test {
   DefaultModel choice(const std::string& data_set = "folder") const {
     return default_for_photos(options_, find(datasets(), data_set));
   }
-  std::map<std::string, std::string> recipe() const {
-    const Recipe recipe = choice().recipe;
+  /// The recipe of `model`; empty: of the default one.
+  std::map<std::string, std::string> recipe(const std::string& model = "") const {
+    const Recipe recipe =
+        photo_recipe(options_, find(models(), model.empty() ? choice().name : model));
     std::map<std::string, std::string> values(recipe.begin(), recipe.end());
     EXPECT_EQ(values.size(), recipe.size()) << "an option is set twice";
     return values;
@@ -91,12 +96,64 @@ TEST_F(DefaultModelTest, TheRecipeSuitsASmallSet) {
   std::map<std::string, std::string> values = recipe();
   EXPECT_EQ(values["optimizer"], "sgd") << "of the model";
   EXPECT_EQ(values["epochs"], "90");
-  EXPECT_EQ(values["lr"], "0.019") << "0.1 for a batch of 256, for 48";
+  EXPECT_EQ(values["lr"], "0.1") << "for a batch of 256";
+  EXPECT_EQ(values["lr-scale-batch"], "256");
   options_.data.images.size = 32;
   values = recipe();
   EXPECT_EQ(values["epochs"], "90");
-  EXPECT_EQ(values["lr"], "0.038") << "0.1 for a batch of 128";
+  EXPECT_EQ(values["lr-scale-batch"], "128");
   EXPECT_EQ(values.count("steps"), 0u) << "both would set the length";
+}
+
+TEST_F(DefaultModelTest, EveryModelHasTheLengthAndTheBatchOfASmallSet) {
+  for (const ModelEntry& model : models()) {
+    std::map<std::string, std::string> values = recipe(model.name);
+    EXPECT_EQ(values["epochs"] + " " + values["global-batch"], "90 48") << model.name;
+    EXPECT_EQ(values.count("steps") + values.count("batch"), 0u) << model.name;
+  }
+  EXPECT_EQ(recipe("vit_b_16")["warmup-epochs"], "9") << "30 of 300";
+  EXPECT_EQ(recipe("vit_b_16")["lr-scale-batch"], "4096");
+  EXPECT_EQ(recipe("resnet_small")["lr-scale-batch"], "128") << "no recipe: the default batch";
+}
+
+TEST_F(DefaultModelTest, ANetworkOfTheUserKeepsItsRecipe) {
+  ModelEntry own = find(models(), "resnet_small");
+  own.own = true;
+  const auto with = [&](const Recipe& recipe) {
+    own.recipe = recipe;
+    return recipe_for_photos(own, /*tuned=*/false);
+  };
+  EXPECT_EQ(with({}), recipe_for_photos(find(models(), "resnet_small"), false));
+  EXPECT_EQ(with({{"steps", "7"}, {"lr", "0.5"}, {"batch", "8"}}),
+            (Recipe{{"steps", "7"}, {"lr", "0.5"}, {"batch", "8"}, {"sync-bn", "true"}}));
+  EXPECT_NO_THROW(with({{"batch", "x"}})) << "reading the option reports it";
+  EXPECT_EQ(with({{"lr", "0.5"}}),
+            (Recipe{{"lr", "0.5"}, {"epochs", "90"}, {"global-batch", "48"}, {"sync-bn", "true"}}));
+}
+
+TEST_F(DefaultModelTest, PhotosRefuseNoRecipe) {
+  write_all(40, 48);
+  const auto error_with = [&](const ModelEntry& model, const std::string& option) {
+    std::vector<std::string> words{"train_images", "--data", folder_.path(), "--model", model.name};
+    if (!option.empty()) words.push_back(option);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    const Program program{.name = words.front(), .dataset = "folder", .resizes = true};
+    std::string none;
+    const auto o = parse_options(static_cast<int>(argv.size()), argv.data(), program, none);
+    const OpenedData data = open_data(find(datasets(), "folder"), o->data.source(1));
+    if (!model.fits(data.train->sample_shape())) return std::string("unfit");
+    try {
+      o->data.set_augmentation(*data.train);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const ModelEntry& model : models())
+    EXPECT_EQ(error_with(model, ""), model.words ? "unfit" : "") << model.name;
+  for (const std::string option : {"--crop-padding=2", "--alternate-flips"})
+    EXPECT_TRUE(mentions(error_with(find(models(), "airbench94"), option), {option.substr(0, 14)}));
 }
 
 TEST_F(DefaultModelTest, WeightsDecide) {
@@ -115,7 +172,13 @@ TEST_F(DefaultModelTest, WeightsDecide) {
   std::map<std::string, std::string> values = recipe();
   EXPECT_EQ(values["epochs"], "10");
   EXPECT_EQ(values["warmup-epochs"], "1") << "its own are 5";
-  EXPECT_EQ(values["lr"], "2.3e-05") << "half of 0.001 for a batch of 1024, for 48";
+  EXPECT_EQ(values["lr-scale-batch"], "2048") << "half the rate, which is for 1024";
+}
+
+TEST(PublishedWeights, AreThoseOfTheScript) {
+  const std::string script = contents(fs::path(SOURCE_DIR) / "scripts/get_weights.sh");
+  EXPECT_TRUE(mentions(script, {fmt::format("known=\"{}\"", fmt::join(kPublishedWeights, ", "))}));
+  for (const std::string_view name : kPublishedWeights) EXPECT_TRUE(find_or_null(models(), name));
 }
 
 }  // namespace

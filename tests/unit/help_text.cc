@@ -95,6 +95,19 @@ TEST(Help, ExplainsEachOptionWithAnExampleThatIsAccepted) {
   EXPECT_TRUE(mentions(answer({"--help", "steps"}), {"Not with  --epochs"}));
 }
 
+TEST(Help, ShowsTheDefaultsThatApply) {
+  const std::string reuters = answer({"--help"});
+  EXPECT_TRUE(mentions(reuters, {"[nadam]", "Learning rate [0.001]", "--steps [10]",
+                                 "Training steps [set by --epochs]", "[set by --global-batch]"}));
+  const Program images{.name = "train_images", .dataset = "folder", .resizes = true};
+  const std::string photos = answer({"--help-all"}, images);
+  EXPECT_TRUE(
+      mentions(photos, {"--steps [90; 10 with", "together [48]", "warm-up from 0 [0; 1 with",
+                        "Learning rate [0.1 for a batch of 256; 512 with", "[resnet18, below 64",
+                        "[set by --epochs]"}));
+  EXPECT_TRUE(mentions(answer({"--help", "sync-bn"}, images), {"Default   on\n"}));
+}
+
 TEST(Help, NamesTheNearestOptions) {
   for (const auto& [topic, near] :
        {std::pair("momentun", "--momentum"), {"decay", "--weight-decay"}}) {

@@ -58,7 +58,7 @@ TEST(OptionRows, NameOnlyOptionsThatExist) {
 
 /// Three options, of which `a` excludes `b`, `c` has an effect only with `a`, and `d` follows `c`.
 struct Few {
-  bool a = false, b = false, c = false, d = false;
+  bool a = false, b = false, c = false, d = false, e = false;
   OptionRows rows;
 
   Few() {
@@ -66,6 +66,7 @@ struct Few {
     rows.flag("--b", b, "B").only_with("--d on", [this] { return d; });
     rows.flag("--c", c, "C").only_with("--a").excludes("--d");
     rows.flag("--d", d, "D").follows("--c");
+    rows.flag("--e", e, "E").follows("--d");
   }
   void set(const char* name, OptionRow::Source from = OptionRow::Source::command_line) {
     rows.at(name).set("true", from);
@@ -115,6 +116,7 @@ TEST(OptionRows, OfTheUserOverrideARecipe) {
   Few other;
   other.set("--c");
   EXPECT_TRUE(other.rows.overrides_recipe(other.rows.at("--d")));
+  EXPECT_TRUE(other.rows.overrides_recipe(other.rows.at("--e"))) << "the leader of its leader";
   EXPECT_FALSE(other.rows.overrides_recipe(other.rows.at("--a")));
 }
 

@@ -365,6 +365,20 @@ TEST(Options, OfTheUserOverrideAModelsRecipe) {
   EXPECT_EQ(parse({"--model", "tutorial"}).text(), parse({}).text()) << "no recipe, no trace";
 }
 
+TEST(Options, OfTheUserSetTheRateWithoutARecipesBatch) {
+  const auto batch_of = [](const Words& more) {
+    Words words{"--data", "photos", "--model", "resnet18"};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse(words, {.name = "p", .dataset = "folder", .resizes = true}).schedule.rate_batch;
+  };
+  EXPECT_EQ(batch_of({}), 256);
+  EXPECT_EQ(batch_of({"--global-batch=96"}), 256);
+  EXPECT_EQ(batch_of({"--lr=0.1"}), 0);
+  EXPECT_EQ(batch_of({"--optimizer=adam"}), 0);
+  EXPECT_EQ(batch_of({"--find-lr=20"}), 0) << "its suggestion is for --lr";
+  EXPECT_EQ(batch_of({"--find-lr=20", "--lr-scale-batch=8"}), 8);
+}
+
 TEST(Options, EveryModelsRecipeIsUnderstood) {
   for (const ModelEntry& entry : models()) {
     EXPECT_NO_THROW(parse({"--model", std::string(entry.name)})) << entry.name;

@@ -89,6 +89,22 @@ TEST(RunPlan, RefusesBatchesThatCannotBeCutEvenly) {
   EXPECT_TRUE(mentions(error_with(options, {0, 2}), {"--batch"}));
 }
 
+TEST(RunPlan, TheBatchOfARecipeBecomesTheNearestMultipleOfTheShards) {
+  Options options;
+  options.schedule.global_batch = 48;
+  options.schedule.fits_batch = true;
+  const auto batch_on = [&](int ranks) { return plan(options, {}, {0, ranks}).global_batch; };
+  for (const int ranks : {1, 2, 3, 4, 6, 8, 12, 16, 24, 48}) EXPECT_EQ(batch_on(ranks), 48);
+  EXPECT_EQ(notes_with(options), "");
+  EXPECT_EQ(batch_on(5), 50);
+  EXPECT_EQ(batch_on(7), 49);
+  EXPECT_EQ(batch_on(11), 44);
+  EXPECT_EQ(batch_on(100), 100);
+  options.schedule.shards = 10;
+  EXPECT_EQ(batch_on(2), 50) << "as on ten ranks";
+  EXPECT_TRUE(mentions(notes_with(options), {"50, not 48", "--shards 10"}));
+}
+
 TEST(RunPlan, RefusesMoreThanAMillionShards) {
   Options options;
   options.schedule.accumulate = 1 << 20;

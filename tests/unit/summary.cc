@@ -28,8 +28,8 @@ TEST(Time, IsToldForLongRuns) {
   plan.dataset_size = 480;
   plan.global_batch = 48;
   EXPECT_EQ(time_text(plan, 500, 1.1), "") << "nine minutes";
-  EXPECT_TRUE(mentions(time_text(plan, 500, 1.5), {"13 min left", "15 s per epoch", "--epochs"}));
-  EXPECT_TRUE(mentions(time_text(plan, 0, 12), {"3 h 20 min left", "2 min per epoch"}));
+  EXPECT_TRUE(mentions(time_text(plan, 500, 1.5), {" 12:30 left", " 0:15 per epoch", "--epochs"}));
+  EXPECT_TRUE(mentions(time_text(plan, 0, 12), {" 3:20:00 left", " 2:00 per epoch"}));
 }
 
 }  // namespace

@@ -45,10 +45,8 @@ bool limit_to(std::string_view set) {
 }
 
 bool uses(std::string_view set) {
-  const auto all = sets();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](auto& own) { return own.name == set; });
-  return found != all.end() && found->runs_here();
+  const InstructionSet* found = find_or_null(sets(), set);
+  return found && found->runs_here();
 }
 
 std::string set_in_use() { return std::string(widest().in_words); }
