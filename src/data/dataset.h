@@ -86,8 +86,11 @@ class DamageLog {
   std::vector<std::string> fresh_;
 };
 
-/// Read-only after construction, pad_crops(), alternate_flips(), standardise() and log_damage(), so
-/// any number of threads may read.
+/// The weight of a sample whose table has no column of weights.
+inline constexpr double kNoWeight = -1;
+
+/// Read-only after construction, pad_crops(), alternate_flips(), standardise(), log_damage() and
+/// weigh(), so any number of threads may read.
 class Dataset {
  public:
   /// Without a format the data set overrides sample_shape() and read(), else stored().
@@ -125,12 +128,16 @@ class Dataset {
   void alternate_flips(bool alternate) { format_.alternate = alternate; }
   void standardise(const Normalisation& normalisation) { format_.normalisation = normalisation; }
   void log_damage(std::shared_ptr<DamageLog> log) { damage_ = std::move(log); }
+  void weigh(std::vector<double> weights) { weights_ = std::move(weights); }
+  /// Of --sampling weighted, by sample: at least 0, or kNoWeight. Empty: none has one.
+  const std::vector<double>& weights() const { return weights_; }
   /// Null: read_if_whole() and read_whole() are as read().
   DamageLog* damage() const { return damage_.get(); }
 
  private:
   SampleFormat format_;
   std::shared_ptr<DamageLog> damage_;  ///< of all sets of a run
+  std::vector<double> weights_;
 };
 
 struct PhotoAugmentations;  // src/data/image/photo_augmentations.h
@@ -187,10 +194,13 @@ struct DataSource {
   HostRanks host = {};
   TextOptions texts = {};
   std::filesystem::path labels = {};  ///< a table of image files and their classes; empty: none
+  bool weighted = false;  ///< whether the column of weights in a table must have numbers
 };
 
 /// Names of lines of OpenedData::identity that differ between packed images and their folder.
 inline constexpr std::string_view kFileContents = "photos", kPackedContents = "packed photos";
+/// The name of its line that only runs with --sampling weighted have.
+inline constexpr std::string_view kSampleWeights = "weights of training samples";
 
 /// The training set and the sets that training does not see.
 struct OpenedData {
@@ -204,6 +214,7 @@ struct OpenedData {
   /// The Vocabulary::text() of texts (src/data/text/words.h), which checkpoints contain.
   std::string vocabulary = {};
   std::vector<std::string> notes = {};  ///< for people: files that were left out
+  std::string weighted_table = {};      ///< a table with a column of weights; empty: none has one
 
   /// With a training set.
   std::size_t bytes() const {

@@ -27,6 +27,7 @@ struct LabelledFiles {
   /// The checksum_of_ends() of each file when it was checked, or that of a whole packed image.
   /// Empty: they are not known.
   std::vector<std::uint32_t> checksums = {};
+  std::vector<double> weights = {};  ///< Dataset::weights()
   bool packed = false;
 
   std::int64_t size() const { return std::ssize(names); }
@@ -35,6 +36,8 @@ struct LabelledFiles {
     return folder.empty() || name.starts_with('/') ? name : folder + "/" + name;
   }
   void add(std::string name, std::int32_t label, std::uint64_t count);
+  /// Moves file `index` of `all` to the end, with all that is known about it.
+  void take(LabelledFiles& all, std::int64_t index);
 };
 
 struct ImageIndex {
@@ -44,6 +47,7 @@ struct ImageIndex {
   std::map<std::string, std::int64_t> kinds = {};  ///< numbers of these files by ending_of()
   std::vector<std::string> notes = {};
   std::string table = {};  ///< the file that names the classes, or several; empty: folders do
+  std::string weighted_table = {};  ///< OpenedData::weighted_table
 
   std::int64_t size() const;  ///< files of all parts
   /// `folder`, and the table if there is one: for people.

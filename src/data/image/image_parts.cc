@@ -49,10 +49,8 @@ void divide(const Split& split, ImageIndex& index) {
     index.parts[part] = {.folder = all.folder, .classes = all.classes};
   const std::vector<bool> held =
       held_out(split, all.labels, [&](std::int64_t i) { return all.names[i]; });
-  for (std::int64_t i = 0; i < all.size(); ++i) {
-    index.parts[held[i] ? kValidation : kTrain].add(std::move(all.names[i]), all.labels[i],
-                                                    all.bytes[i]);
-  }
+  for (std::int64_t i = 0; i < all.size(); ++i)
+    index.parts[held[i] ? kValidation : kTrain].take(all, i);
 }
 
 /// Throws Error if one folder in `root` has train/: archives often unpack to one more folder.
