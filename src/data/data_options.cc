@@ -90,8 +90,9 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   const std::string photos =
       by_default.resizes ? "" : " --dataset folder --data photos --model resnet20";
   rows.group("Data");
-  rows.text("--data", folder, "DIR",
-            fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : ""))
+  const std::string files =
+      fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : "");
+  (by_default.resizes ? declare_folders(rows, files) : rows.text("--data", folder, "DIR", files))
       .common()
       .example(by_default.resizes ? "photos"
                : by_default.texts ? "reviews.csv"
@@ -137,6 +138,24 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("4")
       .also_called({"num-workers"});
   declare_augmentations(rows);
+}
+
+OptionRow& DataOptions::declare_folders(OptionRows& rows, const std::string& about) {
+  const auto read = [this](const std::string& text) {
+    more_folders = lines_of(text);
+    for (std::string& one : more_folders) one = home_path("--data", one);
+    folder = more_folders.front();
+    more_folders.erase(more_folders.begin());
+  };
+  const auto show = [this] {
+    std::string all = folder;
+    for (const std::string& one : more_folders) all += "\n" + one;
+    return all;
+  };
+  return rows
+      .add("--data", OptionRow::Type::text, read, show, "DIR",
+           about + "\nYou can pass it several times. Class folders of one name are then one class.")
+      .repeatable();
 }
 
 void DataOptions::declare_texts(OptionRows& rows) {
@@ -281,6 +300,11 @@ void DataOptions::check(OptionRows& rows, bool opened) const {
     fail_usage("{} {} is generated. Remove {}.", rows.at("--dataset").where(), dataset,
                rows.at("--data").where());
   }
+  if (!more_folders.empty() && dataset != "folder")
+    fail_usage("data set {} needs one --data, and {} are set. Pass one.", dataset,
+               1 + more_folders.size());
+  if (!more_folders.empty() && !labels.empty())
+    fail_usage("--labels needs one --data. Write absolute paths of other folders into {}.", labels);
   if (!data.files.empty() && folder.empty() && opened) {
     const std::string source = dataset == "cifar10_32" ? "cifar10" : dataset;
     fail_usage("{} {} needs its files ({}). Pass --data DIR.", rows.at("--dataset").where(),

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/base/option_rows.h"
 #include "src/data/dataset.h"
@@ -39,6 +40,7 @@ struct DataOptions {
   std::string sampling = "shuffled";  ///< or "balanced" or "weighted"
   Split validation;                   ///< the training samples in the validation set
   int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
+  std::vector<std::string> more_folders;  ///< DataSource::more_folders
 
   DataSource source(std::uint64_t seed) const {
     return {.folder = folder,
@@ -47,7 +49,8 @@ struct DataOptions {
             .validation = validation,
             .texts = texts,
             .labels = labels,
-            .weighted = weighted()};
+            .weighted = weighted(),
+            .more_folders = more_folders};
   }
 
   bool weighted() const { return sampling == "weighted"; }
@@ -71,6 +74,7 @@ struct DataOptions {
   void check(OptionRows& rows, bool opened) const;
 
  private:
+  OptionRow& declare_folders(OptionRows& rows, const std::string& about);
   void declare_texts(OptionRows& rows);
   void declare_augmentations(OptionRows& rows);
 };

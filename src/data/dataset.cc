@@ -63,7 +63,9 @@ std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, 
   fail("{} samples in a row are damaged. Replace the files of {}.", kMost, describe());
 }
 
-void require_source(const DatasetEntry& entry, const std::filesystem::path& path) {
+namespace {
+
+void require_path(const DatasetEntry& entry, const std::filesystem::path& path) {
   std::error_code unreadable;  // opening the data reports it
   const auto type = std::filesystem::status(path, unreadable).type();
   const std::string name = one_line(path.string());
@@ -84,6 +86,12 @@ void require_source(const DatasetEntry& entry, const std::filesystem::path& path
                                       : "Pass the folder.";
   fail_usage("{} is a file, and data set {} needs a folder with {}. {}", name, entry.name,
              entry.files, advice);
+}
+
+}  // namespace
+
+void require_source(const DatasetEntry& entry, const DataSource& source) {
+  for (const std::filesystem::path& path : source.folders()) require_path(entry, path);
 }
 
 }  // namespace lockstep

@@ -115,7 +115,7 @@ void note_classes(OpenedData& pair) {
 OpenedData open_data(const DatasetEntry& entry, const DataSource& source) {
   OpenedData pair;
   with_exit_code(kExitData, [&] {
-    require_source(entry, source.folder);
+    require_source(entry, source);
     pair = entry.open(source);
     if (source.validation.any() && !pair.validation) divide(pair, source.validation);
     note_classes(pair);

@@ -105,6 +105,38 @@ expect "weights count" differ "$(step_file weighted 9)" "$(step_file folders_run
 ranks 1 evaluate ./weighted --threads 1
 expect "evaluate counts each sample once" grep -q ' 12 samples' out
 
+# --- several folders -------------------------------------------------------------------------------------------------------
+cp -r folders one
+for class in train/röt "train/blue sky" test/röt; do
+  mkdir -p "two/$class"
+  mv one/"$class"/0[2-5]* "two/$class"
+done
+"$python" - <<'END'
+import csv, os
+with open("two.csv", "w", newline="") as out:
+    rows = [(label, file, file.split("/")[0]) for label, file in csv.reader(open("folders.csv", encoding="utf-8-sig"))][1:]
+    rows = [(label, f"../two/{file}" if os.path.exists(f"two/{file}") else file, part) for label, file, part in rows]
+    csv.writer(out).writerows([("label", "file", "part"), *rows])
+END
+ranks 2 "${run[@]}" --data one --labels two.csv --run ./of_table
+ranks 2 "${run[@]}" --data one --data two --run ./several
+expect "several folders" test "$code" = 0
+expect_line "their summary" '^data 24 2.classes one,.two,.resized'
+ranks 1 "${run[@]}" --data one --data two --steps 5 --run ./several_parts
+ranks 1 "${run[@]}" --data one --run ./several_parts
+expect_error "a resume with one of them" 2 'step-0000000005.h5 other.data'
+ranks 1 train_images --config several_parts/config.toml --steps 9 --run ./several_parts
+for name in of_table several_parts; do
+  expect_same_state "several folders: $name" "$(step_file several 9)" "$(step_file $name 9)"
+done
+ranks 2 evaluate ./several --threads 1
+expect_line "evaluate knows them" '^data one,.two,.as.in.training'
+expect "all of their test images" grep -q ' 12 samples' out
+mv two gone
+ranks 2 evaluate ./several --threads 1
+expect_error "one of them is gone" 2 'two does.not.exist --data'
+mv gone two
+
 # --- resume and evaluate ---------------------------------------------------------------------------------------------------
 ranks 1 "${run[@]}" --steps 5 --data all --labels all.csv --run ./parts
 ranks 2 "${run[@]}" --data all --labels other.csv --run ./parts

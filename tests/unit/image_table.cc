@@ -334,6 +334,83 @@ TEST_F(ImageTable, WithWeightsIsChecked) {
   });
 }
 
+TEST_F(ImageTable, OfSeveralFoldersIsTheSameDataSet) {
+  images({"one/train/cat/b.png", "one/train/cat/a/x.png", "one/train/dog/c.png",
+          "one/val/cat/1.png", "two/training/cat/b.png", "two/training/dog/a.png",
+          "two/training/emu/a.png", "two/valid/emu/1.png", "three/cat/b.png", "three/emu/z.png"});
+  put(folder_ / "two/training/cat/notes.txt", "none");
+  DataSource several = source("one");
+  several.more_folders = {(folder_ / "two").string(), (folder_ / "one/../three").string()};
+  const fs::path labels = table(
+      "file,label,part\ntrain/cat/b.png,cat,train\ntrain/cat/a/x.png,cat,train\n"
+      "train/dog/c.png,dog,train\nval/cat/1.png,cat,val\n../two/training/cat/b.png,cat,train\n"
+      "../two/training/dog/a.png,dog,train\n../two/training/emu/a.png,emu,train\n"
+      "../two/valid/emu/1.png,emu,val\n../three/cat/b.png,cat,train\n../three/emu/"
+      "z.png,emu,train\n");
+  const OpenedData data = open_folder(several), same = open_folder(source("one", labels));
+  EXPECT_EQ(data.identity, same.identity);
+  EXPECT_EQ(data.class_names, (Strings{"cat", "dog", "emu"}));
+  EXPECT_EQ(data.train->size(), 8);
+  EXPECT_EQ(data.validation->size(), 2);
+  EXPECT_THAT(data.notes, ElementsAre());
+  EXPECT_THAT(data.train->describe(), testing::AllOf(HasSubstr("one, "), HasSubstr("three, "),
+                                                     HasSubstr("1 other file left out")));
+  for (const auto& [a, b] : {std::pair(data.train.get(), same.train.get()),
+                             {data.validation.get(), same.validation.get()}}) {
+    ASSERT_EQ(files(*a, folder_.path()), files(*b, folder_.path()));
+    for (std::int64_t i = 0; i < a->size(); ++i) EXPECT_EQ(a->label(i), b->label(i));
+  }
+  const OpenedData seen = tested(several, several);
+  EXPECT_EQ(files(*seen.test, folder_.path()), files(*data.validation, folder_.path()));
+}
+
+TEST_F(ImageTable, OfSeveralFoldersIsDividedAndEvaluated) {
+  for (int i = 0; i < 40; ++i)
+    image(fmt::format("{}/{}/{}.png", i % 4 < 2 ? "one" : "two", i % 2 ? "cat" : "dog", i));
+  DataSource several = source("one", {}, 0.3);
+  several.more_folders = {(folder_ / "two").string()};
+  const OpenedData data = open_folder(several);
+  EXPECT_EQ(data.validation->size(), 12);
+  const auto evaluated = [&](const DataSource& place, const DataSource& run) {
+    return find(datasets(), "folder")
+        .open_test(place, {.class_names = data.class_names,
+                           .normalisation = to_text(data.train->format().normalisation, 3),
+                           .identity = data.identity,
+                           .folder = run.folder.string(),
+                           .more_folders = run.more_folders});
+  };
+  const OpenedData seen = evaluated(several, several);
+  EXPECT_EQ(files(*seen.test, folder_.path()), files(*data.validation, folder_.path()));
+  const OpenedData other = evaluated(source("one", {}, 0.3), several);
+  EXPECT_EQ(other.test->size(), 20) << "one of the folders is not the data of the run";
+  EXPECT_THAT(other.notes, Contains(HasSubstr("may contain images that it trained on")));
+}
+
+TEST_F(ImageTable, OfSeveralFoldersIsChecked) {
+  images({"one/train/cat/b.png", "one/train/dog/c.png", "one/val/cat/1.png",
+          "inner/x/train/cat/1.png", "table/1.png", "table/cat/2.png", "new/val/emu/1.png"});
+  table("file,label\n1.png,cat\n", "table/metadata.csv");
+  fs::create_directories(folder_ / "empty/train/cat");
+  fs::create_directory_symlink(folder_ / "one", folder_ / "link");
+  const auto refuse_with = [&](const std::string& more,
+                               const std::vector<std::string_view>& words) {
+    DataSource several = source("one");
+    several.more_folders = {(folder_ / more).string()};
+    const testing::ScopedTrace shown("", 0, more);
+    expect_error(words, [&] { open_data(find(datasets(), "folder"), several); });
+  };
+  refuse_with("none", {"none does not exist", "--data"});
+  refuse_with("table/1.png", {"1.png is a file"});
+  refuse_with("one", {"one contains", "twice"});
+  refuse_with("link", {"contains", "link", "twice"});
+  refuse_with("one/train", {"one contains", "one/train"});
+  refuse_with("", {"contains", "one", "twice"});
+  refuse_with("empty", {"empty has no images"});
+  refuse_with("inner", {"inner has no train/", "inner/x"});
+  refuse_with("table", {"metadata.csv", "one --data", "--labels"});
+  refuse_with("new", {"does not know", "emu"});
+}
+
 TEST_F(ImageTable, MayRepeatARow) {
   images({"photos/a.png", "photos/b.png", "photos/c.png"});
   const ImageIndex index =

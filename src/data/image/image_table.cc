@@ -41,6 +41,7 @@ struct Rows {
   std::vector<Row> rows;
   bool has_train = false;
   std::string weighted_table = {};  ///< OpenedData::weighted_table
+  ImageIndex left = {};             ///< of several folders: other files, and notes
 
   std::string place(const Row& row) const {
     return fmt::format("{}, line {}", tables[row.table], row.line);
@@ -109,6 +110,74 @@ Rows rows_of(const DataSource& source) {
     const Folders folders = folders_in(root);
     for (const SetPart part : {kTrain, kValidation, kTest})
       if (!folders.parts[part].empty()) add_metadata(source, folders.parts[part], all);
+  }
+  return all;
+}
+
+/// Throws the usage Error if two of `folders` are one, or one of them contains another.
+void require_apart(const std::vector<fs::path>& folders) {
+  std::error_code unreadable;
+  for (const fs::path& folder : folders) {
+    for (const fs::path& other : folders) {
+      const fs::path outer = fs::weakly_canonical(folder, unreadable),
+                     inner = fs::weakly_canonical(other, unreadable);
+      if (&folder == &other || std::ranges::mismatch(outer, inner).in1 != outer.end()) continue;
+      fail_usage("--data {} contains --data {}, so its images would count twice. Omit one of them.",
+                 one_line(folder.string()), one_line(other.string()));
+    }
+  }
+}
+
+/// Appends the images in the class folders of source.folder, one of several. Without train/ its own
+/// classes are for training. `prefix`: its path from the first folder, with a slash at its end.
+void add_folder(const DataSource& source, const std::string& prefix, Rows& all) {
+  if (const Rows own = rows_of(source); !own.tables.empty()) {
+    fail_usage(
+        "{} names the classes, which works with one --data only. Pass --labels with a table.",
+        own.tables[0]);
+  }
+  const Folders root = folders_in(source.folder);
+  const std::size_t before = all.rows.size();
+  all.has_train |= !root.parts[kTrain].empty();
+  if (root.classes.size() < 2) look_inside(root);
+  for (const SetPart part : {kTrain, kValidation, kTest}) {
+    const bool own = !root.parts[part].empty();
+    if (!own && part != kTrain) continue;
+    const Folders inner = own ? folders_in(root.parts[part]) : root;
+    const std::string place = own ? prefix + inner.path.filename().string() + "/" : prefix;
+    for (const std::string& name : inner.classes) {
+      for (const FoundFile& file : files_of_class(inner.path / name)) {
+        if (has_image_name(file.name)) {
+          all.rows.push_back({place + name + "/" + file.name, name, part, all.tables.size(), 0,
+                              kNoWeight, file.bytes});
+        } else {
+          ++all.left.others;
+          ++all.left.kinds[ending_of(file.name)];
+        }
+      }
+      source.host.progress();
+    }
+  }
+  all.tables.push_back(one_line(source.folder.string()));
+  require(all.rows.size() > before, "{} has no images in class folders. Add some, or omit it.",
+          all.tables.back());
+  if (!root.parts[kTrain].empty() && !root.classes.empty()) {
+    all.left.notes.push_back(fmt::format("these folders in {} are not used: {}", all.tables.back(),
+                                         one_line(listed(root.classes))));
+  }
+}
+
+Rows rows_of_folders(const DataSource& source) {
+  require_apart(source.folders());
+  Rows all;
+  std::error_code unreadable;
+  const fs::path first = fs::weakly_canonical(source.folder, unreadable);
+  DataSource one = source;
+  one.more_folders = {};
+  for (const fs::path& folder : source.folders()) {
+    one.folder = folder;
+    const fs::path path = fs::weakly_canonical(folder, unreadable).lexically_relative(first);
+    add_folder(one, path == "." ? "" : path.string() + "/", all);
   }
   return all;
 }
@@ -230,14 +299,16 @@ void keep_tested(std::vector<Row>& rows) {
 }  // namespace
 
 std::optional<TableImages> read_image_table(const DataSource& source, bool tested) {
-  Rows all = rows_of(source);
+  const bool several = !source.more_folders.empty();
+  Rows all = several ? rows_of_folders(source) : rows_of(source);
   std::vector<Row>& rows = all.rows;
   if (rows.empty()) return {};
   const std::int64_t repeated = merge(all);
   if (tested) keep_tested(rows);
-  const std::int64_t others = find_files(source, all);
-  TableImages images{{}, all.has_train};
+  const std::int64_t others = several ? 0 : find_files(source, all);
+  TableImages images{std::move(all.left), all.has_train};
   ImageIndex& index = images.index;
+  if (tested) index.notes.clear();
   index.table = fmt::format("{}", fmt::join(all.tables, ", "));
   index.weighted_table = all.weighted_table;
   const auto note = [&](std::int64_t count, const char* what, const std::string& text) {
@@ -248,8 +319,7 @@ std::optional<TableImages> read_image_table(const DataSource& source, bool teste
        fmt::format(" in {} left out, because {} does not name them", source.folder.string(),
                    index.table));
   index.classes = classes_of(rows, tested ? std::nullopt : std::optional(kTrain));
-  require(tested || !index.classes.empty(), "{} names no training images. Add rows of them.",
-          index.table);
+  require(tested || !index.classes.empty(), "{} names no training images. Add some.", index.table);
   if (!tested)
     require_known_classes(index.table, classes_of(rows, {}), index.classes, "its training part");
   std::vector<std::pair<std::string, Row>> sorted;

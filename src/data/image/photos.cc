@@ -253,9 +253,9 @@ OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& sou
   const int classes = static_cast<int>(sets.class_names.size());
   const auto open = [&](SetPart part) -> std::unique_ptr<Dataset> {
     if (!images[part]) return nullptr;
-    std::string about = fmt::format(
-        "{} {} images in {} classes from {}, resized to {}x{}", images[part]->size(),
-        kPartNames[part], classes, index.place(source.folder.string()), options.size, options.size);
+    std::string about =
+        fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images[part]->size(),
+                    kPartNames[part], classes, index.place(source), options.size, options.size);
     if (index.others > 0)
       about += fmt::format("; {} left out", counted(index.others, "other file"));
     auto set = photos(std::move(images[part]), classes, options, normalisation, std::move(about));
