@@ -39,7 +39,7 @@ int run(const PackOptions& o) {
   DataSource source{.folder = o.folder, .images = o.images, .validation = o.validation};
   source.labels = o.labels;
   source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
-  require_source(find(datasets(), "folder"), source.folder);
+  require_source(find(datasets(), "folder"), source);
   std::vector<std::string> notes;
   const std::uint64_t bytes = pack_images(source, o.file, notes);
   for (const std::string& note : notes) print_error(fmt::format("pack_images: note: {}\n", note));

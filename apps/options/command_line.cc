@@ -67,7 +67,7 @@ void read_words(OptionRows& rows, const std::vector<std::string>& words) {
     const bool dash = options && words[i].starts_with('-');
     const std::size_t equals = dash ? words[i].find('=') : std::string::npos;
     OptionRow& row = row_of(rows, options ? words[i].substr(0, equals) : "", words[i]);
-    const bool list = row.type == OptionRow::Type::list, flag = row.type == OptionRow::Type::flag;
+    const bool list = row.has_lines(), flag = row.type == OptionRow::Type::flag;
     std::string value = flag ? "true" : words[i];
     if (equals != std::string::npos) {
       value = words[i].substr(equals + 1);

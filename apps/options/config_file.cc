@@ -33,7 +33,7 @@ std::string values_of(const OptionRow& row, const toml::node& node,
                       const std::vector<std::string>& lines) {
   const toml::array* array = node.as_array();
   if (!array) return value_of(node, lines);
-  if (row.type != OptionRow::Type::list) fail_usage("{} needs one value. {}", row.name, kAdvice);
+  if (!row.has_lines()) fail_usage("{} needs one value. {}", row.name, kAdvice);
   std::vector<std::string> texts;
   for (const toml::node& element : *array) {
     if (!element.is_string()) fail_usage("{} has a value that is no text. {}", row.name, kAdvice);
@@ -56,7 +56,7 @@ std::string in_quotes(const std::string& text) {
 /// `value` of `row` as config.toml has it. TOML's whole numbers are below 2^63.
 std::string config_value(const OptionRow& row, const std::string& value) {
   using Type = OptionRow::Type;
-  if (row.type == Type::list) {
+  if (row.type == Type::list || value.find('\n') != value.npos) {
     std::vector<std::string> texts = lines_of(value);
     for (std::string& text : texts) text = in_quotes(text);
     return fmt::format("[{}]", fmt::join(texts, ", "));

@@ -21,7 +21,7 @@ namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Split, share, seed, fold, folds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, vocabulary,
-                                   validation, check, identity, folder, labels)
+                                   validation, check, identity, folder, more_folders, labels)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, program,
                                    weights, network, images, step, seed)
 
@@ -57,14 +57,19 @@ DataOfCheckpoint images_of(const RunFacts& facts) {
     const RunFacts::Json value = facts.option(option);
     return value.is_string() ? value.get<std::string>() : "";
   };
+  std::vector<std::string> folders;
+  for (const RunFacts::Json& folder : facts.option("data"))  // a text, or an array of several
+    if (folder.is_string()) folders.push_back(folder.get<std::string>());
+  folders.resize(std::max<std::size_t>(folders.size(), 1));
   return {.class_names = facts.texts("class_names"),
           .normalisation = facts.object_text("normalisation"),
           .format = facts.object_text("sample_format"),
           .identity = facts.text("files"),
-          .folder = text("data"),
+          .folder = folders[0],
           .labels = text("labels"),
           .validation = split_of(facts),
-          .check = text("check-images")};
+          .check = text("check-images"),
+          .more_folders = {folders.begin() + 1, folders.end()}};
 }
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -308,7 +313,8 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& pla
   DataSource source{.folder = place.folder,
                     .seed = checkpoint.seed,
                     .validation = checkpoint.images.validation,
-                    .labels = place.labels};
+                    .labels = place.labels,
+                    .more_folders = place.more_folders};
   const SampleFormat format = format_from(checkpoint.images.format);
   if (format.files) source.images.size = static_cast<int>(format.size.height);
   if (format.size.channels == 1) source.images.colours = "grey";
@@ -354,7 +360,11 @@ DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
   if (asked.folder.empty() && run.folder.empty())
     fail_usage("{} does not name its folder of the data set {}. Pass --data DIR.", checkpoint.file,
                checkpoint.dataset);
-  if (asked.folder.empty()) asked.folder = take(run.folder, "--data DIR");
+  if (asked.folder.empty()) {
+    asked.folder = take(run.folder, "--data DIR");
+    for (const std::string& other : run.more_folders)
+      asked.more_folders.push_back(take(other, "--data DIR"));
+  }
   if (takes_tables && own && asked.labels.empty() && !run.labels.empty())
     asked.labels = take(run.labels, "--labels FILE");
   return asked;
@@ -370,7 +380,7 @@ OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace&
   const bool test_only = entry.open_test != nullptr;
   DataSource source = source_of(checkpoint, place);
   source.host = host;
-  require_source(entry, directory);
+  require_source(entry, source);
   OpenedData data =
       test_only ? entry.open_test(source, checkpoint.images) : open_data(entry, source);
   if (!data.test) data.test = std::move(data.validation);

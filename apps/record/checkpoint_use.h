@@ -113,6 +113,8 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint);
 struct DataPlace {
   std::string folder;       ///< --data; empty: it is generated
   std::string labels = {};  ///< --labels; empty: none
+  /// DataSource::more_folders
+  std::vector<std::string> more_folders = {};
 };
 
 /// The files in `place`, opened as in training.

@@ -145,6 +145,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
       fail_usage("--keep-best needs a validation set. Pass --validation 0.1, or omit --keep-best.");
     if (options.reports.best == "auc") require_two_classes(data.evaluated());
     options.data.set_augmentation(*data.train);
+    options.data.set_sampling(data);
   });
   expect_same(comm, "files of data", data.identity);
 }
@@ -215,7 +216,7 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step, std::int
       options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2);
   spec.pixels = options.data.pixels;
   spec.mixing = options.data.mixing;
-  spec.balanced = options.data.balanced();
+  spec.drawn = options.data.drawn_samples(*data.train);
   return lockstep::make_loader(*device, *data.train, spec);
 }
 

@@ -172,7 +172,7 @@ void add_data(const RunParts& f, Lines& lines) {
                               "downloads the real ones",
                               data.stands_for));
   }
-  if (options.data.balanced()) lines.add("sampling", "balanced: all classes are equally frequent");
+  lines.add("sampling", options.data.sampling_text());
   lines.add("augmented", options.data.augmentation_text());
 }
 

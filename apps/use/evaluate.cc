@@ -193,7 +193,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     HostRanks host = host_ranks(comm);
     host.progress = [&recorder] { recorder.progress(); };
     const DataPlace place = data_of_run(subject, {o.data, o.labels});
-    folder = place.folder;
+    folder = source_of(subject, place).place();
     data = open_test_set(subject, place, host, notes);
     entry = subject.entry();
     type = o.type(subject);

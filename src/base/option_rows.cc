@@ -72,6 +72,10 @@ CheckWord one_of(const std::string& name, std::vector<std::string> words) {
 }
 
 std::string home_path(std::string_view option, const std::string& path) {
+  if (path.starts_with("--")) {
+    fail_usage("{}: its value is missing, because {} is an option. A path may begin with ./",
+               option, path);
+  }
   if (!path.starts_with('~')) return path;
   if (path.size() > 1 && path[1] != '/') {
     fail_usage("{}: \"{}\" begins with the home of another user. Pass the full path, or ./{}.",
@@ -92,7 +96,7 @@ bool parse_flag(const std::string& name, const std::string& text) {
 void OptionRow::set(const std::string& text, Source from) {
   if (text.empty() && type != Type::list)
     fail_usage("{}: its value is empty (a variable that is not set?)", name);
-  const bool lines = type != Type::list && text.find('\n') != text.npos;
+  const bool lines = !has_lines() && text.find('\n') != text.npos;
   if (lines || printable(text) != text) fail_usage("{}: its value has control characters", name);
   read(text);
   source = from;
@@ -123,10 +127,6 @@ OptionRow& OptionRows::add(const std::string& name, OptionRow::Type type, CheckW
 OptionRow& OptionRows::text(const std::string& name, std::string& value, const char* placeholder,
                             const std::string& about, CheckWord check) {
   const auto read = [name, &value, check](const std::string& text) {
-    if (text.starts_with("--")) {
-      fail_usage("{}: its value is missing, because {} is an option. A path may begin with ./",
-                 name, text);
-    }
     value = home_path(name, text);
     if (check) check(value);
   };

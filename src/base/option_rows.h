@@ -81,6 +81,7 @@ struct OptionRow {
   bool is_common = false;                ///< --help shows it
   bool is_of_weights = false;
   bool is_of_command_line = false;     ///< config files cannot contain it
+  bool repeats = false;                ///< a text that may have several lines, as a list
   std::function<bool()> applies = {};  ///< empty: always
   std::vector<Exclusion> exclusions = {};
   std::vector<Condition> conditions = {};
@@ -93,6 +94,12 @@ struct OptionRow {
     is_of_weights = true;
     return *this;
   }
+  /// Each occurrence on the command line adds a line. In a config file, one text or an array.
+  OptionRow& repeatable() {
+    repeats = true;
+    return *this;
+  }
+  bool has_lines() const { return type == Type::list || repeats; }
   /// Most runs use the option.
   OptionRow& common() {
     is_common = true;

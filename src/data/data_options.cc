@@ -3,8 +3,11 @@
 #include <algorithm>
 
 #include "src/base/check.h"
+#include "src/base/crc32c.h"
 #include "src/base/plural.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
+#include "src/data/drawn_samples.h"
 #include "src/data/image/photo_augmentations.h"
 
 namespace lockstep {
@@ -87,8 +90,9 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   const std::string photos =
       by_default.resizes ? "" : " --dataset folder --data photos --model resnet20";
   rows.group("Data");
-  rows.text("--data", folder, "DIR",
-            fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : ""))
+  const std::string files =
+      fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : "");
+  (by_default.resizes ? declare_folders(rows, files) : rows.text("--data", folder, "DIR", files))
       .common()
       .example(by_default.resizes ? "photos"
                : by_default.texts ? "reviews.csv"
@@ -136,6 +140,24 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   declare_augmentations(rows);
 }
 
+OptionRow& DataOptions::declare_folders(OptionRows& rows, const std::string& about) {
+  const auto read = [this](const std::string& text) {
+    more_folders = lines_of(text);
+    for (std::string& one : more_folders) one = home_path("--data", one);
+    folder = more_folders.front();
+    more_folders.erase(more_folders.begin());
+  };
+  const auto show = [this] {
+    std::string all = folder;
+    for (const std::string& one : more_folders) all += "\n" + one;
+    return all;
+  };
+  return rows
+      .add("--data", OptionRow::Type::text, read, show, "DIR",
+           about + "\nYou can pass it several times. Class folders of one name are then one class.")
+      .repeatable();
+}
+
 void DataOptions::declare_texts(OptionRows& rows) {
   rows.number("--words", texts.words, Bounds::at_least(1, kMostWords),
               "Number of the most frequent words that the network knows\n"
@@ -154,13 +176,13 @@ void DataOptions::declare_texts(OptionRows& rows) {
 }
 
 void DataOptions::declare_augmentations(OptionRows& rows) {
-  rows.choice(
-          "--sampling", sampling, "HOW",
-          "Choice of an epoch's training samples: shuffled or balanced\n"
-          "shuffled sees each sample once. balanced draws all classes equally often, and as many "
-          "samples as ever: rare classes repeat theirs, each time with another augmentation. "
-          "On GPUs the host then prepares the batches.",
-          {"shuffled", "balanced"})
+  rows.choice("--sampling", sampling, "HOW",
+              "Choice of an epoch's training samples: shuffled, balanced or weighted\n"
+              "shuffled sees each sample once. The others draw as many samples. balanced draws all "
+              "classes equally often. weighted draws samples in proportion to the column weight of "
+              "their table. Repeated samples have another augmentation each time. On GPUs the host "
+              "then prepares the batches.",
+              {"shuffled", "balanced", "weighted"})
       .shapes_weights()
       .example("balanced");
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
@@ -216,6 +238,43 @@ void DataOptions::set_augmentation(Dataset& train) const {
   mixing.each(check_one);
 }
 
+void DataOptions::set_sampling(OpenedData& data) const {
+  const std::vector<double>& weights = data.train->weights();
+  if (!weighted()) {
+    if (!data.weighted_table.empty())
+      data.notes.push_back(fmt::format(
+          "the column of weights in {} is not used. --sampling weighted draws samples by it.",
+          data.weighted_table));
+    return;
+  }
+  const auto lost = std::ranges::find(weights, kNoWeight);
+  if (data.weighted_table.empty() || weights.empty()) {
+    fail_usage(
+        "--sampling weighted: the samples of data set {} have no weights. Pass a table with a "
+        "column weight: by --labels for --dataset folder, or by --data for texts.",
+        dataset);
+  }
+  if (lost != weights.end()) {
+    fail_usage("--sampling weighted: {} has no weight. Add one to each training sample.",
+               one_line(data.train->file(lost - weights.begin())));
+  }
+  if (std::ranges::count(weights, 0) == std::ssize(weights))
+    fail_usage("--sampling weighted: all training samples have weight 0. Use one above 0.");
+  data.identity += fmt::format(
+      "{} = crc32c {:08x}\n", kSampleWeights,
+      crc32c({reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof weights[0]}));
+}
+
+std::shared_ptr<const DrawnSamples> DataOptions::drawn_samples(const Dataset& train) const {
+  if (sampling == "balanced") return std::make_shared<BalancedSamples>(train);
+  return weighted() ? std::make_shared<WeightedSamples>(train.weights()) : nullptr;
+}
+
+std::string DataOptions::sampling_text() const {
+  if (sampling == "balanced") return "balanced: all classes are equally frequent";
+  return weighted() ? "weighted: samples are as frequent as their weights say" : "";
+}
+
 std::string DataOptions::augmentation_text() const {
   std::vector<std::string> parts;
   if (crop_padding != kOwnPadding) {
@@ -241,6 +300,11 @@ void DataOptions::check(OptionRows& rows, bool opened) const {
     fail_usage("{} {} is generated. Remove {}.", rows.at("--dataset").where(), dataset,
                rows.at("--data").where());
   }
+  if (!more_folders.empty() && dataset != "folder")
+    fail_usage("data set {} needs one --data, and {} are set. Pass one.", dataset,
+               1 + more_folders.size());
+  if (!more_folders.empty() && !labels.empty())
+    fail_usage("--labels needs one --data. Write absolute paths of other folders into {}.", labels);
   if (!data.files.empty() && folder.empty() && opened) {
     const std::string source = dataset == "cifar10_32" ? "cifar10" : dataset;
     fail_usage("{} {} needs its files ({}). Pass --data DIR.", rows.at("--dataset").where(),

@@ -1,7 +1,9 @@
 // Options of the training data.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "src/base/option_rows.h"
 #include "src/data/dataset.h"
@@ -9,6 +11,8 @@
 #include "src/data/pixel_edits.h"
 
 namespace lockstep {
+
+class DrawnSamples;  // src/data/drawn_samples.h
 
 /// --crop-padding auto: the data set's own padding.
 inline constexpr int kOwnPadding = -1;
@@ -33,9 +37,10 @@ struct DataOptions {
   Mixing mixing;
   ImageOptions images;
   TextOptions texts;
-  std::string sampling = "shuffled";  ///< or "balanced"
+  std::string sampling = "shuffled";  ///< or "balanced" or "weighted"
   Split validation;                   ///< the training samples in the validation set
   int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
+  std::vector<std::string> more_folders;  ///< DataSource::more_folders
 
   DataSource source(std::uint64_t seed) const {
     return {.folder = folder,
@@ -43,15 +48,24 @@ struct DataOptions {
             .images = images,
             .validation = validation,
             .texts = texts,
-            .labels = labels};
+            .labels = labels,
+            .weighted = weighted(),
+            .more_folders = more_folders};
   }
 
-  bool balanced() const { return sampling == "balanced"; }
+  bool weighted() const { return sampling == "weighted"; }
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);
   /// Sets the augmentations that the data set does itself. Throws the usage Error if it cannot be
   /// augmented as the options say.
   void set_augmentation(Dataset& train) const;
+  /// With --sampling weighted the weights of training samples become part of the identity; else a
+  /// note tells that a table has some. Throws the usage Error if a sample lacks one or all are 0.
+  void set_sampling(OpenedData& data) const;
+  /// The samples that epochs draw; null: each sample once. After set_sampling().
+  std::shared_ptr<const DrawnSamples> drawn_samples(const Dataset& train) const;
+  /// "balanced: all classes are equally frequent"; empty: each epoch sees each sample once.
+  std::string sampling_text() const;
   /// "crops up to 4 pixels beyond the edges, cutout 8, mixup 0.2"; empty: none besides the set's
   /// own.
   std::string augmentation_text() const;
@@ -60,6 +74,7 @@ struct DataOptions {
   void check(OptionRows& rows, bool opened) const;
 
  private:
+  OptionRow& declare_folders(OptionRows& rows, const std::string& about);
   void declare_texts(OptionRows& rows);
   void declare_augmentations(OptionRows& rows);
 };

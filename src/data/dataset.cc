@@ -55,12 +55,17 @@ bool Dataset::read_if_whole(std::int64_t index, Random* random, void* out, Type 
 
 std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, Type type) const {
   constexpr int kMost = 100;
-  for (int tried = 0; tried < kMost; ++tried, index = (index + 1) % size())
+  for (int tried = 0; tried < kMost; index = (index + 1) % size()) {
+    if (!weights_.empty() && weights_[index] == 0) continue;  // never seen
     if (read_if_whole(index, random, out, type)) return index;
+    ++tried;
+  }
   fail("{} samples in a row are damaged. Replace the files of {}.", kMost, describe());
 }
 
-void require_source(const DatasetEntry& entry, const std::filesystem::path& path) {
+namespace {
+
+void require_path(const DatasetEntry& entry, const std::filesystem::path& path) {
   std::error_code unreadable;  // opening the data reports it
   const auto type = std::filesystem::status(path, unreadable).type();
   const std::string name = one_line(path.string());
@@ -81,6 +86,12 @@ void require_source(const DatasetEntry& entry, const std::filesystem::path& path
                                       : "Pass the folder.";
   fail_usage("{} is a file, and data set {} needs a folder with {}. {}", name, entry.name,
              entry.files, advice);
+}
+
+}  // namespace
+
+void require_source(const DatasetEntry& entry, const DataSource& source) {
+  for (const std::filesystem::path& path : source.folders()) require_path(entry, path);
 }
 
 }  // namespace lockstep

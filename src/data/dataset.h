@@ -86,8 +86,11 @@ class DamageLog {
   std::vector<std::string> fresh_;
 };
 
-/// Read-only after construction, pad_crops(), alternate_flips(), standardise() and log_damage(), so
-/// any number of threads may read.
+/// The weight of a sample whose table has no column of weights.
+inline constexpr double kNoWeight = -1;
+
+/// Read-only after construction, pad_crops(), alternate_flips(), standardise(), log_damage() and
+/// weigh(), so any number of threads may read.
 class Dataset {
  public:
   /// Without a format the data set overrides sample_shape() and read(), else stored().
@@ -125,12 +128,16 @@ class Dataset {
   void alternate_flips(bool alternate) { format_.alternate = alternate; }
   void standardise(const Normalisation& normalisation) { format_.normalisation = normalisation; }
   void log_damage(std::shared_ptr<DamageLog> log) { damage_ = std::move(log); }
+  void weigh(std::vector<double> weights) { weights_ = std::move(weights); }
+  /// By sample, for --sampling weighted: at least 0, or kNoWeight. Empty: none has one.
+  const std::vector<double>& weights() const { return weights_; }
   /// Null: read_if_whole() and read_whole() are as read().
   DamageLog* damage() const { return damage_.get(); }
 
  private:
   SampleFormat format_;
   std::shared_ptr<DamageLog> damage_;  ///< of all sets of a run
+  std::vector<double> weights_;
 };
 
 struct PhotoAugmentations;  // src/data/image/photo_augmentations.h
@@ -187,10 +194,26 @@ struct DataSource {
   HostRanks host = {};
   TextOptions texts = {};
   std::filesystem::path labels = {};  ///< a table of image files and their classes; empty: none
+  bool weighted = false;  ///< whether the column of weights in a table must have numbers
+  std::vector<std::string> more_folders = {};  ///< of images, joined with `folder`
+
+  std::vector<std::filesystem::path> folders() const {
+    std::vector<std::filesystem::path> all{folder};
+    all.insert(all.end(), more_folders.begin(), more_folders.end());
+    return all;
+  }
+  /// All of them, for people.
+  std::string place() const {
+    std::string text = folder.string();
+    for (const std::string& one : more_folders) text += ", " + one;
+    return text;
+  }
 };
 
 /// Names of lines of OpenedData::identity that differ between packed images and their folder.
 inline constexpr std::string_view kFileContents = "photos", kPackedContents = "packed photos";
+/// The name of its line that only runs with --sampling weighted have.
+inline constexpr std::string_view kSampleWeights = "weights of training samples";
 
 /// The training set and the sets that training does not see.
 struct OpenedData {
@@ -204,6 +227,7 @@ struct OpenedData {
   /// The Vocabulary::text() of texts (src/data/text/words.h), which checkpoints contain.
   std::string vocabulary = {};
   std::vector<std::string> notes = {};  ///< for people: files that were left out
+  std::string weighted_table = {};      ///< a table with a column of weights; empty: none has one
 
   /// With a training set.
   std::size_t bytes() const {
@@ -225,6 +249,8 @@ struct DataOfCheckpoint {
   std::string labels = {};      ///< --labels of the run; empty: none
   Split validation = {};        ///< DataSource::validation
   std::string check = {};       ///< ImageOptions::check of the run
+  /// DataSource::more_folders
+  std::vector<std::string> more_folders = {};
 };
 
 struct DatasetEntry {
@@ -260,9 +286,9 @@ std::span<const DatasetEntry> datasets();
 /// Adds a data set, before the first use of the registry: entries move. Throws Error if the name is
 /// taken. One thread.
 void register_dataset(DatasetEntry entry);
-/// Throws the usage Error with the fix if `path`, the --data of such a set, does not exist, or if
-/// it is a file in place of a folder or the reverse.
-void require_source(const DatasetEntry& entry, const std::filesystem::path& path);
+/// Throws the usage Error with the fix if a folder of `source`, which is such a set, does not
+/// exist, or if it is a file in place of a folder or the reverse.
+void require_source(const DatasetEntry& entry, const DataSource& source);
 /// The generated set that replaces `name`; null: there is none.
 const DatasetEntry* stand_in(std::string_view name);
 

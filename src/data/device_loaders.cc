@@ -231,7 +231,7 @@ class ResidentLoader : public Loader {
 std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset,
                                     const LoaderSpec& spec) {
   if (device.traits().memory_is_host) return std::make_unique<HostLoader>(dataset, spec);
-  if (ResidentSet::possible(dataset) && !spec.balanced) {
+  if (ResidentSet::possible(dataset) && !spec.drawn) {
     try {
       return std::make_unique<ResidentLoader>(device, dataset, spec);
     } catch (const OutOfMemory&) {

@@ -5,14 +5,13 @@
 #include <limits>
 #include <mutex>
 #include <numeric>
-#include <optional>
 #include <thread>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/floating_point.h"
-#include "src/data/balanced_samples.h"
+#include "src/data/drawn_samples.h"
 #include "src/data/read_in_parallel.h"
 #include "src/data/samples.h"
 
@@ -47,7 +46,7 @@ Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
 /// A sample as one epoch sees it.
 struct SampleKey {
   std::uint32_t epoch, sample;
-  /// BalancedSamples::draw() of the epoch; null: each sample is seen once.
+  /// DrawnSamples::draw() of the epoch; null: each sample is seen once.
   std::shared_ptr<const std::vector<std::uint32_t>> drawn;
 
   std::uint32_t index() const { return drawn ? (*drawn)[sample] : sample; }  ///< in the data set
@@ -90,7 +89,6 @@ struct HostLoader::Body {
   const Shape sample;
   const SampleFormat format;
   const bool mixes;
-  const std::optional<BalancedSamples> balanced;
   std::vector<Slot> slots;
   double waited = 0;
 
@@ -112,8 +110,7 @@ struct HostLoader::Body {
         depth(std::max(how.depth, how.ahead * how.own_shards)),
         sample(from.sample_shape()),
         format(format_of(from)),
-        mixes(how.augment && how.mixing.any()),
-        balanced(how.balanced ? std::optional<BalancedSamples>(from) : std::nullopt) {
+        mixes(how.augment && how.mixing.any()) {
     expect(spec.global_batch > 0 && spec.shards > 0 && spec.global_batch % spec.shards == 0,
            "the number of shards must divide the global batch");
     expect(spec.first_shard >= 0 && spec.own_shards > 0 &&
@@ -168,9 +165,9 @@ struct HostLoader::Body {
         epoch = position / dataset.size();
         const auto number = static_cast<std::uint32_t>(epoch);
         order = permutation(spec.seed, number, dataset.size());
-        if (balanced) {
-          drawn =
-              std::make_shared<const std::vector<std::uint32_t>>(balanced->draw(spec.seed, number));
+        if (spec.drawn) {
+          drawn = std::make_shared<const std::vector<std::uint32_t>>(
+              spec.drawn->draw(spec.seed, number));
         }
       }
       keys.push_back({static_cast<std::uint32_t>(epoch), order[position % dataset.size()], drawn});
@@ -275,9 +272,11 @@ std::size_t HostLoader::bytes() const {
              (slot.labels.size() + slot.other_labels.size()) * sizeof(std::int32_t) +
              slot.weights.size() * sizeof(float);
   }
+  const DrawnSamples* drawn = body_->spec.drawn.get();
+  if (drawn != nullptr) total += drawn->bytes();
   // While the thread draws an order it still has the one before.
-  if (body_->balanced) total += 3 * body_->balanced->bytes();
-  return total + 2 * static_cast<std::size_t>(body_->dataset.size()) * sizeof(std::uint32_t);
+  const std::size_t orders = drawn != nullptr ? 4 : 2;
+  return total + orders * static_cast<std::size_t>(body_->dataset.size()) * sizeof(std::uint32_t);
 }
 
 }  // namespace lockstep

@@ -3,8 +3,8 @@
 // The stream is endless and belongs to the run, not to a rank: position g (0, 1, 2, ...) is sample
 // permutation(seed, epoch)[g mod size] of epoch g / size, augmented with numbers keyed by (seed,
 // epoch, sample), and edited and mixed with others the same way (src/data/pixel_edits.h, mixing.h).
-// With LoaderSpec::balanced, "sample" is an entry of the epoch that stands for a sample
-// (src/data/balanced_samples.h).
+// With LoaderSpec::drawn, "sample" is an entry of the epoch that stands for a sample
+// (src/data/drawn_samples.h).
 // Step t of a run with global batch B consumes positions t * B .. t * B + B - 1; shard s of S is
 // the s-th part of B / S of them. No sample is dropped and no step is short, whatever B is: a batch
 // may cross from one epoch into the next.
@@ -24,6 +24,8 @@
 
 namespace lockstep {
 
+class DrawnSamples;  // src/data/drawn_samples.h
+
 /// The numbers 0 to size - 1 in a random order (Fisher-Yates).
 std::vector<std::uint32_t> shuffled(Random& random, std::int64_t size);
 
@@ -39,13 +41,14 @@ struct LoaderSpec {
   std::int64_t first_position = 0;      ///< g at which the run begins or goes on
   Type type = Type::f32;                ///< of the images
   bool augment = true;
-  bool balanced = false;           ///< all classes are equally frequent
   int depth = 4;                   ///< shard batches prepared ahead by the host
   int ahead = 0;                   ///< steps whose batches failure() may ask for
   int held = 1;                    ///< shard batches that are in use at once
   int workers = 1;                 ///< threads that read samples of one batch
   PixelAugmentations pixels = {};  ///< of images, only with `augment`
   Mixing mixing = {};              ///< the same
+  /// The samples of each epoch; null: each sample once.
+  std::shared_ptr<const DrawnSamples> drawn = {};
 };
 
 /// One shard's samples of one step. Valid for `held` calls of next(), its own included.
@@ -84,8 +87,8 @@ class Loader {
 
 /// A loader for `device`: a HostLoader if its memory is the host's; else the data set in its
 /// memory, in which each step makes its batches. If the data set stores no bytes or does not fit,
-/// or if the spec is balanced, a HostLoader whose batches are copied there. All give the same bits.
-/// `dataset` and `device` outlive it.
+/// or if the spec draws samples, a HostLoader whose batches are copied there. All give the same
+/// bits. `dataset` and `device` outlive it.
 std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset, const LoaderSpec& spec);
 
 /// Batches in memory of the host. `dataset` must outlive it.

@@ -21,7 +21,12 @@ class Part : public Dataset {
         all_(std::move(all)),
         samples_(std::move(samples)),
         name_(name),
-        counted_(counted) {}
+        counted_(counted) {
+    std::vector<double> weights;
+    for (const std::uint32_t sample : samples_)
+      if (!all_->weights().empty()) weights.push_back(all_->weights()[sample]);
+    weigh(std::move(weights));
+  }
 
   std::int64_t size() const override { return std::ssize(samples_); }
   int classes() const override { return all_->classes(); }
@@ -110,7 +115,7 @@ void note_classes(OpenedData& pair) {
 OpenedData open_data(const DatasetEntry& entry, const DataSource& source) {
   OpenedData pair;
   with_exit_code(kExitData, [&] {
-    require_source(entry, source.folder);
+    require_source(entry, source);
     pair = entry.open(source);
     if (source.validation.any() && !pair.validation) divide(pair, source.validation);
     note_classes(pair);

@@ -55,7 +55,7 @@ done
 expect "the same on any number of ranks" cmp "$folder/evaluated.1" "$folder/evaluated.2"
 
 run "$build/pack_images" "$photos" "$folder/photos.h5"
-ranks 2 "${run[@]}" --run "$folder/packed" --dataset packed --data "$folder/photos.h5" --seed 3 --steps 30 --eval-every 15 --check-images skip
+ranks 2 "${run[0]}" "${run[@]:3}" --run "$folder/packed" --dataset packed --data "$folder/photos.h5" --seed 3 --steps 30 --eval-every 15 --check-images skip
 expect_same_state "packed images" "$(step_file "$folder/whole" 30)" "$(step_file "$folder/packed" 30)"
 
 # A damaged image of an evaluation: the checkpoint is that of the step before it.

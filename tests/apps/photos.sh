@@ -25,6 +25,7 @@ PYTHON
 echo notes >"$photos/train/red/notes.txt"
 run=(train_images --data "$photos" --model resnet_small --image-size 16 --global-batch 8 --shards 2 --ema 0 --lr 0.01
      --eval-every 0 --summary-every 0 --threads 1)
+elsewhere=("${run[0]}" "${run[@]:3}")  # without --data
 
 ranks 2 "${run[@]}" --steps 24 --run "$folder/whole"
 expect "training on two ranks" test "$code" = 0
@@ -53,7 +54,7 @@ ranks 1 train_images --data "$photos" --model resnet20 --image-size 1024 --globa
 expect_error "images that are too large" 1 "out.of.memory --batch --image-size"
 ranks 2 "${run[@]}" --data "$folder/photos.h5"
 expect_error "a packed file for a folder" 2 "$folder/photos.h5 --dataset.packed"
-ranks 2 "${run[@]}" --steps 24 --dataset packed --data "$folder/photos.h5" --run "$folder/packed"
+ranks 2 "${elsewhere[@]}" --steps 24 --dataset packed --data "$folder/photos.h5" --run "$folder/packed"
 expect "training on packed images" test "$code" = 0
 expect_same_state "packed images" "$(step_file "$folder/whole" 24)" "$(step_file "$folder/packed" 24)"
 ranks 1 evaluate "$folder/packed" --data "$folder/photos.h5"
@@ -115,7 +116,7 @@ for init in "$(step_file "$folder/whole" 24)" "$folder/whole.safetensors"; do
   [[ -e $init ]] || ranks 1 export_model "$folder/whole" "$init"
   ranks 2 "${run[@]}" --steps 2 --init "$init"
   expect "weights of the same classes" bash -c "[[ $code == 0 ]] && ! grep -q 'softmax_linear' '$folder/out'"
-  ranks 2 "${run[@]}" --steps 2 --init "$init" --data "$folder/renamed"
+  ranks 2 "${elsewhere[@]}" --steps 2 --init "$init" --data "$folder/renamed"
   expect_line "other classes are named" '^note other.classes green red'
   expect_line "and begin with a new last layer" '^note softmax_linear/weights'
 done

@@ -64,7 +64,7 @@ expect "a row for each file" "$python" check.py 1.csv out
 expect "the page has the names" bash -c 'while read -r name; do grep -qF "$(basename "$name" | cut -c1-4)" run/report.html || exit 1; done <files'
 run "$build/pack_images" photos photos.h5
 expect "packing" test "$code" = 0
-ranks 1 "${run[@]}" --dataset packed --data photos.h5 --steps 1 --run ./packed
+ranks 1 "${run[0]}" "${run[@]:3}" --dataset packed --data photos.h5 --steps 1 --run ./packed
 ranks 1 evaluate ./packed --threads 1 --predictions packed.csv
 expect "files of a packed set" grep -qE '^photos.h5/test/fox/9.bmp,fox,' packed.csv
 ranks 1 train_cifar "${small[@]}" --dataset folder --data photos --model resnet_small --steps 1 --run ./stored

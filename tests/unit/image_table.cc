@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "src/base/table.h"
+#include "src/data/data_options.h"
 #include "src/data/image/packed.h"
 #include "src/data/normalisation.h"
 #include "src/data/sets/images.h"
@@ -253,6 +254,161 @@ TEST_F(ImageTable, IsRefusedWithFileAndLine) {
   expect_error({"labels.jsonl", "line 1", "no class"},
                [&] { find_images(source("photos", folder_ / "labels.jsonl")); });
   expect_error({"nowhere.csv"}, [&] { find_images(source("photos", folder_ / "nowhere.csv")); });
+}
+
+TEST_F(ImageTable, WeighsItsSamples) {
+  std::string text = "Sample_Weight,file,label,part\n";
+  for (int i = 29; i >= 0; --i) {
+    image(fmt::format("photos/{}.png", i));
+    text += fmt::format(" {} ,{}.png,{},{}\n", 0.5 * i, i, i % 2, i < 28 ? "train" : "test");
+  }
+  put(folder_ / "photos/12.png", "no image");
+  DataSource weighted = source("photos", table(text), 0.3);
+  weighted.weighted = true;
+  weighted.images.check = "skip";
+  for (const int size : {8, 0}) {  // decoded in each epoch, or all in memory
+    weighted.images.size = size;
+    DataSource plain = weighted;
+    plain.weighted = false;
+    const OpenedData data = open_data(find(datasets(), "folder"), weighted),
+                     without = open_data(find(datasets(), "folder"), plain);
+    ASSERT_EQ(data.train->size() + data.validation->size(), 27);
+    ASSERT_GT(data.validation->size(), 5);
+    for (std::int64_t i = 0; i < data.train->size(); ++i)
+      EXPECT_EQ(data.train->weights().at(i), 0.5 * std::stoi(fs::path(data.train->file(i)).stem()));
+    EXPECT_EQ(data.identity, without.identity);
+    EXPECT_THAT(without.train->weights(), ElementsAre());
+  }
+}
+
+TEST_F(ImageTable, WithWeightsIsChecked) {
+  images({"photos/a.png", "photos/b.png", "photos/c.png"});
+  const auto open = [&](const std::string& text, const char* sampling, const char* name) {
+    DataOptions options;
+    options.dataset = "folder";
+    options.sampling = sampling;
+    options.labels = table(text, name).string();
+    DataSource from = options.source(1);
+    from.folder = folder_ / "photos";
+    from.images.size = 8;
+    OpenedData data = open_folder(from);
+    const std::string identity = data.identity;
+    options.set_sampling(data);
+    EXPECT_EQ(data.identity == identity, options.sampling != "weighted");
+    return data;
+  };
+  const std::string header = "file,label,part,weight\n";
+  const auto with = [&](const std::string& first, const char* sampling = "weighted",
+                        const std::string& second = "1") {
+    return open(
+        header + "a.png,x,train," + first + "\nb.png,y,train," + second + "\nc.png,x,test,1\n",
+        sampling, "labels.csv");
+  };
+  const std::string identity = with("2").identity;
+  EXPECT_EQ(with("2.0").identity, identity);
+  EXPECT_NE(with("2.5").identity, identity);
+  EXPECT_THAT(with("2").notes, ElementsAre());
+  EXPECT_THAT(with("3 kg", "shuffled").notes,
+              ElementsAre(testing::AllOf(HasSubstr("labels.csv"), HasSubstr("not used"),
+                                         HasSubstr("--sampling weighted"))));
+  for (const char* text : {"", "3 kg", "-1", "nan", "inf", "1e999", "0x1", "\"0,5\""}) {
+    const testing::ScopedTrace shown("", 0, text);
+    expect_error({"labels.csv", "line 2", "such as 0.5"}, [&] { with(text); });
+  }
+  expect_error({"all", "weight 0"}, [&] { with("0", "weighted", "-0"); });
+  expect_error({"line 2 and 3", "two weights of a.png: 1 and 2"}, [&] {
+    open(header + "a.png,x,train,1\na.png,x,train,2\n", "weighted", "labels.csv");
+  });
+  const auto json = [&](const std::string& weight) {
+    return open("{\"file\": \"a.png\", \"label\": 1, \"part\": \"train\"" + weight +
+                    "}\n{\"file\": \"b.png\", \"label\": 2, \"part\": \"train\", "
+                    "\"weight\": 1e-3}\n{\"file\": \"c.png\", \"label\": 2, \"part\": \"test\"}\n",
+                "weighted", "labels.jsonl");
+  };
+  EXPECT_THAT(json(", \"weight\": 0.25").train->weights(), ElementsAre(0.25, 0.001));
+  EXPECT_THAT(json(", \"weight\": \"7\"").train->weights(), ElementsAre(7, 0.001));
+  expect_error({"a.png", "has no weight"}, [&] { json(""); });
+  expect_error({"labels.jsonl", "line 1", "such as 0.5"}, [&] { json(", \"weight\": null"); });
+  expect_error({"data set folder", "no weights", "column weight", "--labels"}, [&] {
+    open("file,label,part\na.png,x,train\nb.png,y,train\nc.png,x,test\n", "weighted", "labels.csv");
+  });
+}
+
+TEST_F(ImageTable, OfSeveralFoldersIsTheSameDataSet) {
+  images({"one/train/cat/b.png", "one/train/cat/a/x.png", "one/train/dog/c.png",
+          "one/val/cat/1.png", "two/training/cat/b.png", "two/training/dog/a.png",
+          "two/training/emu/a.png", "two/valid/emu/1.png", "three/cat/b.png", "three/emu/z.png"});
+  put(folder_ / "two/training/cat/notes.txt", "none");
+  DataSource several = source("one");
+  several.more_folders = {(folder_ / "two").string(), (folder_ / "one/../three").string()};
+  const fs::path labels = table(
+      "file,label,part\ntrain/cat/b.png,cat,train\ntrain/cat/a/x.png,cat,train\n"
+      "train/dog/c.png,dog,train\nval/cat/1.png,cat,val\n../two/training/cat/b.png,cat,train\n"
+      "../two/training/dog/a.png,dog,train\n../two/training/emu/a.png,emu,train\n"
+      "../two/valid/emu/1.png,emu,val\n../three/cat/b.png,cat,train\n../three/emu/"
+      "z.png,emu,train\n");
+  const OpenedData data = open_folder(several), same = open_folder(source("one", labels));
+  EXPECT_EQ(data.identity, same.identity);
+  EXPECT_EQ(data.class_names, (Strings{"cat", "dog", "emu"}));
+  EXPECT_EQ(data.train->size(), 8);
+  EXPECT_EQ(data.validation->size(), 2);
+  EXPECT_THAT(data.notes, ElementsAre());
+  EXPECT_THAT(data.train->describe(), testing::AllOf(HasSubstr("one, "), HasSubstr("three, "),
+                                                     HasSubstr("1 other file left out")));
+  for (const auto& [a, b] : {std::pair(data.train.get(), same.train.get()),
+                             {data.validation.get(), same.validation.get()}}) {
+    ASSERT_EQ(files(*a, folder_.path()), files(*b, folder_.path()));
+    for (std::int64_t i = 0; i < a->size(); ++i) EXPECT_EQ(a->label(i), b->label(i));
+  }
+  const OpenedData seen = tested(several, several);
+  EXPECT_EQ(files(*seen.test, folder_.path()), files(*data.validation, folder_.path()));
+}
+
+TEST_F(ImageTable, OfSeveralFoldersIsDividedAndEvaluated) {
+  for (int i = 0; i < 40; ++i)
+    image(fmt::format("{}/{}/{}.png", i % 4 < 2 ? "one" : "two", i % 2 ? "cat" : "dog", i));
+  DataSource several = source("one", {}, 0.3);
+  several.more_folders = {(folder_ / "two").string()};
+  const OpenedData data = open_folder(several);
+  EXPECT_EQ(data.validation->size(), 12);
+  const auto evaluated = [&](const DataSource& place, const DataSource& run) {
+    return find(datasets(), "folder")
+        .open_test(place, {.class_names = data.class_names,
+                           .normalisation = to_text(data.train->format().normalisation, 3),
+                           .identity = data.identity,
+                           .folder = run.folder.string(),
+                           .more_folders = run.more_folders});
+  };
+  const OpenedData seen = evaluated(several, several);
+  EXPECT_EQ(files(*seen.test, folder_.path()), files(*data.validation, folder_.path()));
+  const OpenedData other = evaluated(source("one", {}, 0.3), several);
+  EXPECT_EQ(other.test->size(), 20) << "one of the folders is not the data of the run";
+  EXPECT_THAT(other.notes, Contains(HasSubstr("may contain images that it trained on")));
+}
+
+TEST_F(ImageTable, OfSeveralFoldersIsChecked) {
+  images({"one/train/cat/b.png", "one/train/dog/c.png", "one/val/cat/1.png",
+          "inner/x/train/cat/1.png", "table/1.png", "table/cat/2.png", "new/val/emu/1.png"});
+  table("file,label\n1.png,cat\n", "table/metadata.csv");
+  fs::create_directories(folder_ / "empty/train/cat");
+  fs::create_directory_symlink(folder_ / "one", folder_ / "link");
+  const auto refuse_with = [&](const std::string& more,
+                               const std::vector<std::string_view>& words) {
+    DataSource several = source("one");
+    several.more_folders = {(folder_ / more).string()};
+    const testing::ScopedTrace shown("", 0, more);
+    expect_error(words, [&] { open_data(find(datasets(), "folder"), several); });
+  };
+  refuse_with("none", {"none does not exist", "--data"});
+  refuse_with("table/1.png", {"1.png is a file"});
+  refuse_with("one", {"one contains", "twice"});
+  refuse_with("link", {"contains", "link", "twice"});
+  refuse_with("one/train", {"one contains", "one/train"});
+  refuse_with("", {"contains", "one", "twice"});
+  refuse_with("empty", {"empty has no images"});
+  refuse_with("inner", {"inner has no train/", "inner/x"});
+  refuse_with("table", {"metadata.csv", "one --data", "--labels"});
+  refuse_with("new", {"does not know", "emu"});
 }
 
 TEST_F(ImageTable, MayRepeatARow) {

@@ -9,6 +9,7 @@
 #include "apps/run/training_program.h"
 #include "net/model.h"
 #include "src/data/image/photo_augmentations.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -414,6 +415,35 @@ TEST(Options, AnInvalidGroupIsRefused) {
       {{"--group=a:lr=1", "--group=b"}, "\"b\""},
       {{"--group"}, "--group"},
   });
+}
+
+TEST(Options, OfImagesMayNameSeveralFolders) {
+  const Program program{.name = "train_images", .dataset = "folder", .resizes = true};
+  const Options one = parse({"--data", "a"}, program),
+                two = parse({"--data", "a", "--data=~/b b"}, program);
+  EXPECT_TRUE(mentions(one.text(), {"data=\"a\"\n"}));
+  EXPECT_EQ(two.data.folder, "a");
+  EXPECT_EQ(two.data.more_folders, Words{fmt::format("{}/b b", std::getenv("HOME"))});
+  EXPECT_EQ(two.data.source(1).folders().size(), 2);
+  TemporaryDirectory folder;
+  const std::string file = (folder / "run.toml").string();
+  put(file, "data = [\"a\", \"b\", \"c\"]\n");
+  const Options three = parse({"--config", file}, program);
+  EXPECT_EQ(three.data.more_folders, (Words{"b", "c"}));
+  EXPECT_TRUE(mentions(three.text(), {"data=[\"a\", \"b\", \"c\"]\n"}));
+  EXPECT_EQ(parse({"--config", file, "--data=d"}, program).data.more_folders, Words{});
+  for (const Words& more : {Words{"--dataset=packed"},
+                            {"--dataset=synthetic"},
+                            {"--labels=x.csv"},
+                            {"--data="},
+                            {"--data", "--steps"},
+                            {"--data=x\ny"}}) {
+    Words words{"--data=a", "--data=b"};
+    words.insert(words.end(), more.begin(), more.end());
+    expect_error({"--data"}, [&] { parse(words, program); });
+  }
+  EXPECT_EQ(parse({"--dataset=cifar10", "--data=a", "--data=b"}).data.folder, "b")
+      << "the last one";
 }
 
 /// The defaults of the options that shape the weights.

@@ -106,6 +106,17 @@ Folders folders_in(const fs::path& folder) {
   return found;
 }
 
+void look_inside(const Folders& root) {
+  std::vector<std::string> found;
+  for (const std::string& name : root.classes) {
+    const Folders inner = folders_in(root.path / name);
+    if (!inner.parts[kTrain].empty()) found.push_back(inner.path.string());
+  }
+  if (found.size() != 1) return;
+  fail_usage("{} has no train/, but {} has. Pass --data {}.", root.path.string(), found[0],
+             found[0]);
+}
+
 std::vector<FoundFile> files_of_class(const fs::path& folder) {
   std::set<fs::path> entered;
   std::vector<FoundFile> files;

@@ -24,6 +24,10 @@ struct Folders {
 /// Throws Error if two folders are the same part, or if a name has a control character.
 Folders folders_in(const std::filesystem::path& folder);
 
+/// Throws the usage Error if one folder in `root` has train/: archives often unpack to one more
+/// folder.
+void look_inside(const Folders& root);
+
 struct FoundFile {
   std::string name;         ///< relative to the folder of its class
   std::uint64_t bytes = 0;  ///< 0 also if they cannot be counted

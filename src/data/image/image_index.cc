@@ -16,8 +16,9 @@
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LabelledFiles, folder, names, labels, classes, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageIndex, classes, parts, others, kinds, notes, table)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LabelledFiles, folder, names, labels, classes, bytes, weights)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageIndex, classes, parts, others, kinds, notes, table,
+                                   weighted_table)
 
 namespace {
 
@@ -141,8 +142,7 @@ void remove(const std::vector<Damage>& damage, ImageIndex& index) {
       if (next != damage.end() && next->part == part && next->place == i) {
         ++next;
       } else {
-        kept.add(std::move(files.names[i]), files.labels[i], files.bytes[i]);
-        kept.checksums.push_back(files.checksums[i]);
+        kept.take(files, i);
       }
     }
     files = std::move(kept);
@@ -193,6 +193,12 @@ void LabelledFiles::add(std::string name, std::int32_t label, std::uint64_t coun
   names.push_back(std::move(name));
   labels.push_back(label);
   bytes.push_back(count);
+}
+
+void LabelledFiles::take(LabelledFiles& all, std::int64_t index) {
+  add(std::move(all.names[index]), all.labels[index], all.bytes[index]);
+  if (!all.checksums.empty()) checksums.push_back(all.checksums[index]);
+  if (!all.weights.empty()) weights.push_back(all.weights[index]);
 }
 
 std::int64_t ImageIndex::size() const {

@@ -27,6 +27,7 @@ struct LabelledFiles {
   /// The checksum_of_ends() of each file when it was checked, or that of a whole packed image.
   /// Empty: they are not known.
   std::vector<std::uint32_t> checksums = {};
+  std::vector<double> weights = {};  ///< Dataset::weights()
   bool packed = false;
 
   std::int64_t size() const { return std::ssize(names); }
@@ -35,6 +36,8 @@ struct LabelledFiles {
     return folder.empty() || name.starts_with('/') ? name : folder + "/" + name;
   }
   void add(std::string name, std::int32_t label, std::uint64_t count);
+  /// Moves file `index` of `all` to the end, with all that is known about it.
+  void take(LabelledFiles& all, std::int64_t index);
 };
 
 struct ImageIndex {
@@ -43,12 +46,16 @@ struct ImageIndex {
   std::int64_t others = 0;                         ///< files that are no images by their names
   std::map<std::string, std::int64_t> kinds = {};  ///< numbers of these files by ending_of()
   std::vector<std::string> notes = {};
-  std::string table = {};  ///< the file that names the classes, or several; empty: folders do
+  /// The file that names the classes, or several, or several folders; empty: one folder does.
+  std::string table = {};
+  std::string weighted_table = {};  ///< OpenedData::weighted_table
 
   std::int64_t size() const;  ///< files of all parts
-  /// `folder`, and the table if there is one: for people.
-  std::string place(const std::string& folder) const {
-    return table.empty() ? folder : fmt::format("{}, labelled by {}", folder, table);
+  /// The folders, and the table if there is one: for people.
+  std::string place(const DataSource& source) const {
+    return table.empty() || !source.more_folders.empty()
+               ? source.place()
+               : fmt::format("{}, labelled by {}", source.place(), table);
   }
   /// OpenedData::identity: the names, classes, sizes and checksums of the files, and the names of
   /// the classes if there are training images.

@@ -49,22 +49,8 @@ void divide(const Split& split, ImageIndex& index) {
     index.parts[part] = {.folder = all.folder, .classes = all.classes};
   const std::vector<bool> held =
       held_out(split, all.labels, [&](std::int64_t i) { return all.names[i]; });
-  for (std::int64_t i = 0; i < all.size(); ++i) {
-    index.parts[held[i] ? kValidation : kTrain].add(std::move(all.names[i]), all.labels[i],
-                                                    all.bytes[i]);
-  }
-}
-
-/// Throws Error if one folder in `root` has train/: archives often unpack to one more folder.
-void look_inside(const Folders& root) {
-  std::vector<std::string> found;
-  for (const std::string& name : root.classes) {
-    const Folders inner = folders_in(root.path / name);
-    if (!inner.parts[kTrain].empty()) found.push_back(inner.path.string());
-  }
-  if (found.size() != 1) return;
-  fail_usage("{} has no train/, but {} has. Pass --data {}.", root.path.string(), found[0],
-             found[0]);
+  for (std::int64_t i = 0; i < all.size(); ++i)
+    index.parts[held[i] ? kValidation : kTrain].take(all, i);
 }
 
 /// The images of a table for training.
@@ -77,12 +63,12 @@ ImageIndex divided_table(ImageIndex index, const DataSource& source) {
                split.text());
   if (!split.any() && !tested) {
     fail_usage(
-        "{} names neither validation nor test images. Pass --validation 0.1, or write train "
-        "and validation into a column part.",
+        "{} names neither validation nor test images. Pass --validation 0.1, add val/, or write "
+        "train and validation into a column part.",
         index.table);
   }
   require(index.classes.size() > 1,
-          "{} names training images of {}, and at least 2 are needed. Add rows.", index.table,
+          "{} names training images of {}, and at least 2 are needed. Add some.", index.table,
           counted(std::ssize(index.classes), "class"));
   if (split.any()) divide(split, index);
   return index;
@@ -143,8 +129,8 @@ Origin origin_of(const ImageIndex& index, const DataSource& source,
                  const DataOfCheckpoint& trained) {
   if (is_trained_on(index, trained)) return Origin::own;
   std::error_code missing;
-  const bool here =
-      fs::equivalent(source.folder, trained.folder, missing) && source.labels == trained.labels;
+  const bool here = fs::equivalent(source.folder, trained.folder, missing) &&
+                    source.labels == trained.labels && source.more_folders == trained.more_folders;
   if (!here) return Origin::other;
   // The run's identity lacks damaged images that it left out.
   return trained.check.find("skip") == trained.check.npos ? Origin::changed : Origin::own;
@@ -170,8 +156,7 @@ ImageIndex held_out_of(ImageIndex index, const DataSource& source, const DataOfC
     divided.parts[kTrain] = {};
     ImageIndex& seen = origin == Origin::other ? index : divided;
     seen.notes.push_back(fmt::format("{} of {} images in {} are evaluated: {}", seen.size(), all,
-                                     source.folder.string(),
-                                     kOrigins[static_cast<std::size_t>(origin)]));
+                                     source.place(), kOrigins[static_cast<std::size_t>(origin)]));
     if (origin != Origin::other) return divided;
   }
   require(training.empty(), "{}", training);

@@ -30,6 +30,7 @@ struct Row {
   SetPart part;
   std::size_t table;  ///< place in Rows::tables
   std::int64_t line;
+  double weight;  ///< weight_of(), only with DataSource::weighted
   std::uint64_t bytes = kMissing;
 };
 
@@ -39,6 +40,8 @@ struct Rows {
   std::vector<std::string> tables;
   std::vector<Row> rows;
   bool has_train = false;
+  std::string weighted_table = {};  ///< OpenedData::weighted_table
+  ImageIndex left = {};             ///< of several folders: other files, and notes
 
   std::string place(const Row& row) const {
     return fmt::format("{}, line {}", tables[row.table], row.line);
@@ -65,8 +68,9 @@ std::string first_folder(const std::string& name) {
 
 /// Appends the rows of a table, whose names are relative to `folder`. False: it has no columns of
 /// files and classes, and is not `required` to have them.
-bool add_rows(const fs::path& table, const fs::path& root, const fs::path& folder, bool required,
-              Rows& all) {
+bool add_rows(const DataSource& source, const fs::path& table, const fs::path& folder,
+              bool required, Rows& all) {
+  const fs::path& root = source.folder;
   const std::string path = one_line(table.string());
   std::error_code missing;
   const fs::path real_root = fs::weakly_canonical(root, missing);
@@ -76,8 +80,10 @@ bool add_rows(const fs::path& table, const fs::path& root, const fs::path& folde
     std::string name = name_in(root, real_root, folder, row.content);
     if (!row.part) row.part = part_named(first_folder(name));
     all.has_train |= row.part == kTrain;
+    if (row.weight) all.weighted_table = path;
     all.rows.push_back({std::move(name), std::move(row.label), row.part.value_or(kTrain),
-                        all.tables.size(), row.line});
+                        all.tables.size(), row.line,
+                        source.weighted ? weight_of(row, path) : kNoWeight});
   };
   if (!read_labelled_rows(table, {"file", kFileNames}, required, add)) return false;
   all.tables.push_back(path);
@@ -85,11 +91,11 @@ bool add_rows(const fs::path& table, const fs::path& root, const fs::path& folde
 }
 
 /// Appends the rows of the metadata in `folder`. False: there is none.
-bool add_metadata(const fs::path& root, const fs::path& folder, Rows& all) {
+bool add_metadata(const DataSource& source, const fs::path& folder, Rows& all) {
   std::error_code unreadable;
   for (const char* name : kMetadata)
     if (fs::is_regular_file(folder / name, unreadable) &&
-        add_rows(folder / name, root, folder, /*required=*/false, all))
+        add_rows(source, folder / name, folder, /*required=*/false, all))
       return true;
   return false;
 }
@@ -98,12 +104,80 @@ Rows rows_of(const DataSource& source) {
   const fs::path& root = source.folder;
   Rows all;
   if (!source.labels.empty()) {
-    add_rows(source.labels, root, root, /*required=*/true, all);
+    add_rows(source, source.labels, root, /*required=*/true, all);
     require(!all.rows.empty(), "{} names no images. Add a row for each.", all.tables[0]);
-  } else if (!add_metadata(root, root, all)) {
+  } else if (!add_metadata(source, root, all)) {
     const Folders folders = folders_in(root);
     for (const SetPart part : {kTrain, kValidation, kTest})
-      if (!folders.parts[part].empty()) add_metadata(root, folders.parts[part], all);
+      if (!folders.parts[part].empty()) add_metadata(source, folders.parts[part], all);
+  }
+  return all;
+}
+
+/// Throws the usage Error if two of `folders` are one, or one of them contains another.
+void require_apart(const std::vector<fs::path>& folders) {
+  std::error_code unreadable;
+  for (const fs::path& folder : folders) {
+    for (const fs::path& other : folders) {
+      const fs::path outer = fs::weakly_canonical(folder, unreadable),
+                     inner = fs::weakly_canonical(other, unreadable);
+      if (&folder == &other || std::ranges::mismatch(outer, inner).in1 != outer.end()) continue;
+      fail_usage("--data {} contains --data {}, so its images would count twice. Omit one of them.",
+                 one_line(folder.string()), one_line(other.string()));
+    }
+  }
+}
+
+/// Appends the images in the class folders of source.folder, one of several. Without train/ its own
+/// classes are for training. `prefix`: its path from the first folder, with a slash at its end.
+void add_folder(const DataSource& source, const std::string& prefix, Rows& all) {
+  if (const Rows own = rows_of(source); !own.tables.empty()) {
+    fail_usage(
+        "{} names the classes, which works with one --data only. Pass --labels with a table.",
+        own.tables[0]);
+  }
+  const Folders root = folders_in(source.folder);
+  const std::size_t before = all.rows.size();
+  all.has_train |= !root.parts[kTrain].empty();
+  if (root.classes.size() < 2) look_inside(root);
+  for (const SetPart part : {kTrain, kValidation, kTest}) {
+    const bool own = !root.parts[part].empty();
+    if (!own && part != kTrain) continue;
+    const Folders inner = own ? folders_in(root.parts[part]) : root;
+    const std::string place = own ? prefix + inner.path.filename().string() + "/" : prefix;
+    for (const std::string& name : inner.classes) {
+      for (const FoundFile& file : files_of_class(inner.path / name)) {
+        if (has_image_name(file.name)) {
+          all.rows.push_back({place + name + "/" + file.name, name, part, all.tables.size(), 0,
+                              kNoWeight, file.bytes});
+        } else {
+          ++all.left.others;
+          ++all.left.kinds[ending_of(file.name)];
+        }
+      }
+      source.host.progress();
+    }
+  }
+  all.tables.push_back(one_line(source.folder.string()));
+  require(all.rows.size() > before, "{} has no images in class folders. Add some, or omit it.",
+          all.tables.back());
+  if (!root.parts[kTrain].empty() && !root.classes.empty()) {
+    all.left.notes.push_back(fmt::format("these folders in {} are not used: {}", all.tables.back(),
+                                         one_line(listed(root.classes))));
+  }
+}
+
+Rows rows_of_folders(const DataSource& source) {
+  require_apart(source.folders());
+  Rows all;
+  std::error_code unreadable;
+  const fs::path first = fs::weakly_canonical(source.folder, unreadable);
+  DataSource one = source;
+  one.more_folders = {};
+  for (const fs::path& folder : source.folders()) {
+    one.folder = folder;
+    const fs::path path = fs::weakly_canonical(folder, unreadable).lexically_relative(first);
+    add_folder(one, path == "." ? "" : path.string() + "/", all);
   }
   return all;
 }
@@ -117,12 +191,15 @@ std::int64_t merge(Rows& all) {
             [&](const Row& a, const Row& b) { return place(a) < place(b); });
   const auto end = std::unique(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
     if (a.name != b.name) return false;
-    const bool labels = a.label != b.label;
-    require(!labels && a.part == b.part,
-            "{} and {} name two {} of {}: {} and {}. Remove one of the rows.", all.place(a),
-            all.tables[b.table] == all.tables[a.table] ? fmt::format("{}", b.line) : all.place(b),
-            labels ? "classes" : "parts", shown(a), labels ? a.label : kPartNames[a.part],
-            labels ? b.label : kPartNames[b.part]);
+    const auto check = [&](const char* what, const auto& first, const auto& second) {
+      require(first == second, "{} and {} name two {} of {}: {} and {}. Remove one of the rows.",
+              all.place(a),
+              all.tables[b.table] == all.tables[a.table] ? fmt::format("{}", b.line) : all.place(b),
+              what, shown(a), first, second);
+    };
+    check("classes", a.label, b.label);
+    check("parts", std::string(kPartNames[a.part]), std::string(kPartNames[b.part]));
+    check("weights", a.weight, b.weight);
     return true;
   });
   const std::int64_t repeated = rows.end() - end;
@@ -186,8 +263,9 @@ std::string folder_of(const std::vector<Row>& rows, SetPart part) {
 }
 
 /// `rows` are sorted by class, and files of a class as those of class folders.
-LabelledFiles files_of(const std::vector<Row>& rows, SetPart part, const fs::path& root,
+LabelledFiles files_of(const std::vector<Row>& rows, SetPart part, const DataSource& source,
                        const std::vector<std::string>& classes) {
+  const fs::path& root = source.folder;
   const std::string own = folder_of(rows, part);
   LabelledFiles files{.classes = static_cast<int>(classes.size())};
   for (const Row& row : rows) {
@@ -195,6 +273,7 @@ LabelledFiles files_of(const std::vector<Row>& rows, SetPart part, const fs::pat
     const auto label = std::lower_bound(classes.begin(), classes.end(), row.label);
     files.add(row.name.substr(own.empty() ? 0 : own.size() + 1),
               static_cast<std::int32_t>(label - classes.begin()), row.bytes);
+    if (source.weighted) files.weights.push_back(row.weight);
   }
   if (files.size() > 0) files.folder = own.empty() ? root.string() : (root / own).string();
   return files;
@@ -220,15 +299,18 @@ void keep_tested(std::vector<Row>& rows) {
 }  // namespace
 
 std::optional<TableImages> read_image_table(const DataSource& source, bool tested) {
-  Rows all = rows_of(source);
+  const bool several = !source.more_folders.empty();
+  Rows all = several ? rows_of_folders(source) : rows_of(source);
   std::vector<Row>& rows = all.rows;
   if (rows.empty()) return {};
   const std::int64_t repeated = merge(all);
   if (tested) keep_tested(rows);
-  const std::int64_t others = find_files(source, all);
-  TableImages images{{}, all.has_train};
+  const std::int64_t others = several ? 0 : find_files(source, all);
+  TableImages images{std::move(all.left), all.has_train};
   ImageIndex& index = images.index;
+  if (tested) index.notes.clear();
   index.table = fmt::format("{}", fmt::join(all.tables, ", "));
+  index.weighted_table = all.weighted_table;
   const auto note = [&](std::int64_t count, const char* what, const std::string& text) {
     if (count > 0 && !tested) index.notes.push_back(counted(count, what) + text);
   };
@@ -237,8 +319,7 @@ std::optional<TableImages> read_image_table(const DataSource& source, bool teste
        fmt::format(" in {} left out, because {} does not name them", source.folder.string(),
                    index.table));
   index.classes = classes_of(rows, tested ? std::nullopt : std::optional(kTrain));
-  require(tested || !index.classes.empty(), "{} names no training images. Add rows of them.",
-          index.table);
+  require(tested || !index.classes.empty(), "{} names no training images. Add some.", index.table);
   if (!tested)
     require_known_classes(index.table, classes_of(rows, {}), index.classes, "its training part");
   std::vector<std::pair<std::string, Row>> sorted;
@@ -251,7 +332,7 @@ std::optional<TableImages> read_image_table(const DataSource& source, bool teste
   });
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = std::move(sorted[i].second);
   for (const SetPart part : {kTrain, kValidation, kTest})
-    index.parts[part] = files_of(rows, part, source.folder, index.classes);
+    index.parts[part] = files_of(rows, part, source, index.classes);
   return images;
 }
 

@@ -216,6 +216,11 @@ std::uint64_t pack_images(const DataSource& source, const std::filesystem::path&
                           std::vector<std::string>& notes) {
   const ImageIndex index = find_images(source);
   notes = index.notes;
+  if (!index.weighted_table.empty()) {
+    notes.push_back(fmt::format(
+        "the column of weights in {} is not packed. --sampling weighted needs the folder.",
+        index.weighted_table));
+  }
   PartIndices parts;
   std::string classes;
   for (const std::string& name : index.classes) classes += name + "\n";

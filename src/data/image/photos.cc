@@ -174,6 +174,7 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
 }  // namespace
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
+  files.weights = {};  // the Dataset has them
   return std::make_shared<EncodedFiles>(std::move(files));
 }
 
@@ -209,7 +210,7 @@ std::int64_t usual_edge_in(const std::filesystem::path& folder) {
     for (std::size_t i = 0; i < std::min(kClasses, train.classes.size()); ++i)
       add(train.classes[i] + "/");
     if (some.size() == 0) add("");  // a table may name the classes of files
-  } catch (const Error&) {  // opening the data set reports it
+  } catch (const Error&) {          // opening the data set reports it
   }
   return usual_edge(*encoded_images(std::move(some)));
 }
@@ -252,13 +253,14 @@ OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& sou
   const int classes = static_cast<int>(sets.class_names.size());
   const auto open = [&](SetPart part) -> std::unique_ptr<Dataset> {
     if (!images[part]) return nullptr;
-    std::string about = fmt::format(
-        "{} {} images in {} classes from {}, resized to {}x{}", images[part]->size(),
-        kPartNames[part], classes, index.place(source.folder.string()), options.size, options.size);
+    std::string about =
+        fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images[part]->size(),
+                    kPartNames[part], classes, index.place(source), options.size, options.size);
     if (index.others > 0)
       about += fmt::format("; {} left out", counted(index.others, "other file"));
     auto set = photos(std::move(images[part]), classes, options, normalisation, std::move(about));
     set->log_damage(log);
+    set->weigh(std::move(index.parts[part].weights));
     return set;
   };
   if (!trained) {
@@ -267,6 +269,7 @@ OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& sou
   }
   sets.test = open(!trained || images[kTest] ? kTest : kValidation);
   sets.notes = std::move(index.notes);
+  sets.weighted_table = std::move(index.weighted_table);
   return sets;
 }
 

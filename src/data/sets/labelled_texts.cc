@@ -19,21 +19,22 @@ constexpr std::string_view kTextNames[] = {"text",     "content", "review",
                                            "sentence", "message", "body"};
 
 /// Appends the rows of a table. Those without a part of their own belong to `part`.
-void read_table(const fs::path& file, SetPart part, LabelledTexts& all) {
+void read_table(const fs::path& file, SetPart part, bool weighted, LabelledTexts& all) {
   std::int64_t number = 0;
-  const std::string name = file.filename().string();
+  const std::string name = file.filename().string(), path = one_line(file.string());
   const auto add = [&](LabelledRow row) {
     all.has_train |= row.part == kTrain;
-    all.parts[row.part.value_or(part)].push_back({std::move(row.content), std::move(row.label),
-                                                  std::to_string(number),
-                                                  fmt::format("{}:{}", name, number + 1)});
+    if (row.weight) all.weighted_table = path;
+    all.parts[row.part.value_or(part)].push_back(
+        {std::move(row.content), std::move(row.label), std::to_string(number),
+         fmt::format("{}:{}", name, number + 1), weighted ? weight_of(row, path) : kNoWeight});
     ++number;
   };
   read_labelled_rows(file, {"text", kTextNames}, /*required=*/true, add);
 }
 
 /// The train.csv, test.csv and so on in a folder.
-bool read_csv_parts(const fs::path& folder, LabelledTexts& all) {
+bool read_csv_parts(const fs::path& folder, bool weighted, LabelledTexts& all) {
   std::error_code error;
   bool found = false;
   for (const std::string& name : names_in(folder, error)) {
@@ -41,7 +42,7 @@ bool read_csv_parts(const fs::path& folder, LabelledTexts& all) {
     const auto part = part_named(fs::path(name).stem().string());
     if ((ending != ".csv" && ending != ".tsv" && ending != ".jsonl") || !part) continue;
     all.has_train |= *part == kTrain;
-    read_table(folder / name, *part, all);
+    read_table(folder / name, *part, weighted, all);
     found = true;
   }
   return found;
@@ -66,15 +67,17 @@ void read_classes(const Folders& folder, SetPart part, const std::function<void(
 
 }  // namespace
 
-LabelledTexts read_labelled_texts(const fs::path& source, const std::function<void()>& progress) {
+LabelledTexts read_labelled_texts(const DataSource& source) {
+  const fs::path& place = source.folder;
+  const std::function<void()>& progress = source.host.progress;
   LabelledTexts all;
   std::error_code unreadable;
-  if (!fs::is_directory(source, unreadable)) {
-    read_table(source, kTrain, all);
+  if (!fs::is_directory(place, unreadable)) {
+    read_table(place, kTrain, source.weighted, all);
     return all;
   }
-  if (read_csv_parts(source, all)) return all;
-  const Folders root = folders_in(source);
+  if (read_csv_parts(place, source.weighted, all)) return all;
+  const Folders root = folders_in(place);
   std::int64_t others = 0;
   all.has_train = !root.parts[kTrain].empty();
   for (std::size_t part = 0; part < kParts; ++part) {

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "src/data/dataset.h"
 #include "src/data/image/names.h"
 
 namespace lockstep {
@@ -17,6 +16,7 @@ struct LabelledText {
   std::string key;  ///< of --validation: "pos/1.txt" in the folder of its part, or its row's number
   std::string file;  ///< its path, or its table and row: "reviews.csv:1" is the first below the
                      ///< line of names
+  double weight = kNoWeight;  ///< of --sampling weighted
 };
 
 /// By SetPart. Texts that belong to no part are in kTrain.
@@ -24,12 +24,14 @@ struct LabelledTexts {
   std::array<std::vector<LabelledText>, kParts> parts;
   std::vector<std::string> notes;  ///< for people: files that were left out
   bool has_train = false;          ///< whether the user names the training part
+  /// OpenedData::weighted_table
+  std::string weighted_table = {};
 };
 
-/// The texts of `source`. A file is CSV with a line of column names. A folder contains train.csv
-/// and test.csv, or train/CLASS and test/CLASS with text files, or CLASS with text files.
-/// `progress` is called for each file. Throws Error that names the file, the line and the fix.
-LabelledTexts read_labelled_texts(const std::filesystem::path& source,
-                                  const std::function<void()>& progress);
+/// The texts of source.folder. A file is CSV with a line of column names. A folder contains
+/// train.csv and test.csv, or train/CLASS and test/CLASS with text files, or CLASS with text files.
+/// source.host.progress is called for each file. Throws Error that names the file, the line and the
+/// fix.
+LabelledTexts read_labelled_texts(const DataSource& source);
 
 }  // namespace lockstep
