@@ -101,10 +101,12 @@ class Run:
             now = used.get(name)
             longer = name in ("steps", "epochs") and all(isinstance(one, (int, float)) for one in (now, value)) and now > value
             return longer or now == value or words_of({name: now}) == words_of({name: value})
-        changed = summary.get("changed_options")
-        more = changed if isinstance(changed, list) and "config" not in self.options else []  # a config file may have others
-        return summary.get("status") == "complete" and all(
-            kept(name, self.options.get(name)) for name in {*self.options, *map(str, more)} - FREE)
+
+        def names(key):
+            return set(map(str, summary[key])) if isinstance(summary.get(key), list) else set()
+        # A config file and the recipe of the model may set others.
+        more = set() if "config" in self.options else names("changed_options") - names("recipe_options")
+        return summary.get("status") == "complete" and all(kept(name, self.options.get(name)) for name in {*self.options, *more} - FREE)
 
     def accuracy(self):
         """Returns the best accuracy of the evaluations during training and its step, or None. A loss of NaN does not count."""

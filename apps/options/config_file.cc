@@ -101,7 +101,8 @@ std::vector<OptionValue> option_values(OptionRows& rows) {
          .value = text(value),
          .by_default = text(row.by_default),
          .shapes = row.is_of_weights,
-         .changed = row.source != OptionRow::Source::initial && value != row.by_default});
+         .changed = row.source != OptionRow::Source::initial && value != row.by_default,
+         .of_recipe = row.source == OptionRow::Source::recipe});
   }
   return values;
 }

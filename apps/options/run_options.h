@@ -214,8 +214,9 @@ struct RangeTestOptions {
 struct OptionValue {
   std::string name;  ///< without dashes
   std::string value, by_default;
-  bool shapes = false;   ///< with another value the weights are those of another run
-  bool changed = false;  ///< somebody set it, and not to its default
+  bool shapes = false;     ///< with another value the weights are those of another run
+  bool changed = false;    ///< somebody set it, and not to its default
+  bool of_recipe = false;  ///< a recipe set it
 };
 
 /// What the command line, the config file and the recipes say. Nothing changes it after that.
@@ -250,7 +251,7 @@ struct Options : StepOptions {
   /// --global-batch if that is set; 0: not known yet.
   std::string text(std::int64_t batch = 0) const {
     std::string lines;
-    for (const auto& [name, value, by_default, shapes, changed] : values) {
+    for (const auto& [name, value, by_default, shapes, changed, of_recipe] : values) {
       const bool fitted = batch > 0 && name == "global-batch";
       if (!value.empty())
         lines += fmt::format("{}={}\n", name, fitted ? std::to_string(batch) : value);

@@ -95,10 +95,11 @@ Json commands_json(const RunParts& p) {
   return {{"resume", resume}, {"repeat", resume.empty() ? "" : resume + " --new"}};
 }
 
-Json changed_options(const Options& options) {
+/// The names of the options whose `which` is true.
+Json names_of(const Options& options, bool OptionValue::*which) {
   std::vector<std::string> names;
   for (const OptionValue& option : options.values)
-    if (option.changed) names.push_back(option.name);
+    if (option.*which) names.push_back(option.name);
   return names;
 }
 
@@ -163,7 +164,10 @@ const Fact kTable[] = {
      [](const RunParts& p) -> Json { return name_of(p.options.model.precision); }},
     {"options", Kind::object, [](const RunParts& p) { return options_json(p.options); },
      Meaning::free, "", words_of, [](const Options& o, int) { return options_json(o); }},
-    {"changed_options", Kind::list, [](const RunParts& p) { return changed_options(p.options); }},
+    {"changed_options", Kind::list,
+     [](const RunParts& p) { return names_of(p.options, &OptionValue::changed); }},
+    {"recipe_options", Kind::list,
+     [](const RunParts& p) { return names_of(p.options, &OptionValue::of_recipe); }},
     {"seed", Kind::number, [](const RunParts& p) -> Json { return p.plan.seed; },
      Meaning::other_run, "--seed", words_of,
      [](const Options& o, int) { return o.schedule.seed_given ? Json(o.schedule.seed) : Json(); }},

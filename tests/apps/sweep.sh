@@ -14,7 +14,7 @@ begun() { grep -c '^begins' out; }
 
 # --- a grid with a run that fails ----------------------------------------------------------------------------------------
 file=rates
-small=('dataset="hdf5"' 'data="data/small"' model='"resnet_small"' global-batch=16 threads=1 log-every=1 summary-every=0 steps=3)
+small=('dataset="hdf5"' 'data="data/small"' model='"resnet20"' global-batch=16 threads=1 log-every=1 summary-every=0 steps=3)
 write 'ranks = 1' 'at-once = 2' '[options]' "${small[@]}" '[sweep]' 'lr = [0.001, 1e15]' 'momentum = [0, 0.9]'
 sweep rates.toml --print
 expect "--print only prints" test "$code-$(wc -l <out)-$(find runs 2>/dev/null)" = 0-4-

@@ -187,7 +187,8 @@ TEST(RunPlan, IsTheSameAfterEveryStep) {
              {batch * 2, batch + 3, std::max<std::int64_t>(batch / 2, 1)}) {
           const Position start{half, half * batch, half * batch / samples, 1};
           const RunPlan changed = plan_of(samples, other, start);
-          if (changed.steps > half) ASSERT_NO_FATAL_FAILURE(expect_same(changed, other));
+          if (changed.steps <= half) continue;
+          ASSERT_NO_FATAL_FAILURE(expect_same(changed, other));
         }
       }
     }
