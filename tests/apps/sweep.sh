@@ -37,7 +37,8 @@ sed -i s/steps=3/steps=4/ rates.toml
 sweep rates.toml
 expect "more steps continue them" test "$code-$(begun)-$(grep -l '^resumed' runs/rates/*.log | wc -l)" = 0-2-2
 
-"$build/train_cifar" --config "runs/rates/lr=0.001,momentum=0/config.toml" --run "runs/rates/lr=0.001,momentum=0" --steps 5 >/dev/null 2>&1
+words=("${small[@]//\"/}")
+"$build/train_cifar" "${words[@]/#/--}" --steps 5 --lr 0.001 --momentum 0 --run "runs/rates/lr=0.001,momentum=0" >/dev/null 2>&1
 write 'ranks = 1' '[sweep]' 'lr = [0.001]' 'momentum = [0, 0.9]' '[options]' 'steps = 4' "${small[@]/steps=3/}"
 sweep rates.toml --table
 expect "a longer run and another order are complete" test "$code-$(grep -c '^missing' out)" = 0-0
