@@ -215,7 +215,7 @@ struct OptionValue {
   std::string name;  ///< without dashes
   std::string value, by_default;
   bool shapes = false;     ///< with another value the weights are those of another run
-  bool changed = false;    ///< somebody set it, and not to its default
+  bool changed = false;    ///< it was set, and not to its default
   bool of_recipe = false;  ///< a recipe set it
 };
 

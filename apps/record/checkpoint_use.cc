@@ -349,24 +349,22 @@ DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
     fail_usage("{} was trained on the data set {}, which takes no --labels. Omit it.",
                checkpoint.file, checkpoint.dataset);
   if (checkpoint.source().files.empty()) return asked;
-  const auto take = [&](const std::string& path, const char* option) {
+  const auto require_there = [&](const std::string& path, const char* option) {
     if (std::filesystem::status(path, unreadable).type() == std::filesystem::file_type::not_found)
       fail_usage("{} was trained on {}, which does not exist here. Pass {}.", checkpoint.file,
                  one_line(path), option);
-    return path;
   };
   const bool own =
       asked.folder.empty() || std::filesystem::equivalent(asked.folder, run.folder, unreadable);
   if (asked.folder.empty() && run.folder.empty())
-    fail_usage("{} does not name its folder of the data set {}. Pass --data DIR.", checkpoint.file,
-               checkpoint.dataset);
+    fail_usage("{} does not name its folder of data. Pass --data DIR.", checkpoint.file);
   if (asked.folder.empty()) {
-    asked.folder = take(run.folder, "--data DIR");
-    for (const std::string& other : run.more_folders)
-      asked.more_folders.push_back(take(other, "--data DIR"));
+    asked = {run.folder, asked.labels, run.more_folders};
+    require_there(asked.folder, "--data DIR");
+    for (const std::string& other : asked.more_folders) require_there(other, "--data DIR");
   }
   if (takes_tables && own && asked.labels.empty() && !run.labels.empty())
-    asked.labels = take(run.labels, "--labels FILE");
+    require_there(asked.labels = run.labels, "--labels FILE");
   return asked;
 }
 
