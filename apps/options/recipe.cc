@@ -32,6 +32,11 @@ void describe_recipe(OptionRows& rows, const Recipe& recipe, const std::string& 
 }
 
 void follow_recipe(OptionRows& rows, const Recipe& recipe, const std::string& from) {
+  // A name that the user repeats, such as --optimizer, leaves the options that follow it.
+  for (const auto& [option, value] : recipe)
+    if (OptionRow* const row = rows.find("--" + option);
+        row && row->type == OptionRow::Type::text && row->given() && row->show() == value)
+      row->source = OptionRow::Source::recipe;
   for (const auto& [option, value] : recipe) {
     OptionRow* row = rows.find("--" + option);
     if (!row || !is_of_recipes(*row))

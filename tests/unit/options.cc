@@ -361,6 +361,8 @@ TEST(Options, OfTheUserOverrideAModelsRecipe) {
   EXPECT_EQ(with({"--ema", "0.5"}).optimizer.ema, 0.5f);
   EXPECT_EQ(with({"--optimizer", "sgd"}).schedule.rate.base, 0.1);
   EXPECT_EQ(parse({"--model", "resnet20"}).optimizer.own.at("momentum"), 0.9f);
+  const Options repeated = parse({"--model", "resnet20", "--optimizer", "sgd"});
+  EXPECT_EQ(repeated.optimizer.own.at("momentum"), 0.9f) << "the recipe has this optimizer";
   EXPECT_EQ(parse({"--model", "resnet20", "--optimizer", "adam"}).schedule.rate.base, 0.001);
   EXPECT_EQ(parse({"--model", "resnet20", "--momentum", "0.5"}).optimizer.own.at("momentum"), 0.5f);
   EXPECT_EQ(parse({"--model", "tutorial"}).text(), parse({}).text()) << "no recipe, no trace";
