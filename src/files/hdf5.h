@@ -16,7 +16,7 @@
 
 namespace lockstep {
 
-/// The value of an attribute. Text is UTF-8 without NUL characters.
+/// The value of an attribute. Text is UTF-8 without NUL characters. Several texts are lines.
 using Hdf5Attribute = std::variant<std::int64_t, std::uint64_t, std::string>;
 
 /// Collects the file in memory (about the size of its arrays); commit() writes it by replace_file()

@@ -38,6 +38,7 @@ struct Hdf5Reader::Body {
   void list();
   Shape shape_of(hid_t set, const std::string& name);
   void list_attributes();
+  std::vector<std::string> texts_of(hid_t attribute, hid_t type, hssize_t count) const;
   void read_attribute(const std::string& name);
 
   template <class T>
@@ -123,12 +124,33 @@ void Hdf5Reader::Body::list_attributes() {
   for (const std::string& name : names) read_attribute(name);
 }
 
+std::vector<std::string> Hdf5Reader::Body::texts_of(hid_t attribute, hid_t type,
+                                                    hssize_t count) const {
+  std::vector<std::string> texts;
+  if (H5Tis_variable_str(type) > 0) {  // h5py writes these
+    std::vector<char*> found(count);
+    check(H5Aread(attribute, type, found.data()), "an attribute");
+    for (char* text : found) {
+      texts.emplace_back(text ? text : "");
+      H5free_memory(text);
+    }
+    return texts;
+  }
+  const std::size_t size = H5Tget_size(type);
+  std::string all(count * size, '\0');
+  check(H5Aread(attribute, type, all.data()), "an attribute");
+  for (std::size_t at = 0; at < all.size(); at += size)
+    texts.emplace_back(all.substr(at, size).c_str());
+  return texts;
+}
+
 void Hdf5Reader::Body::read_attribute(const std::string& name) {
   const Hdf5Id attribute(check(H5Aopen(file, name.c_str(), H5P_DEFAULT), name));
   const Hdf5Id type(check(H5Aget_type(attribute), name));
   const Hdf5Id space(check(H5Aget_space(attribute), name));
-  if (H5Sget_simple_extent_npoints(space) != 1) return;
-  if (H5Tget_size(type) > bytes)
+  const hssize_t count = H5Sget_simple_extent_npoints(space);
+  if (count < 1 || (count > 1 && H5Tget_class(type) != H5T_STRING)) return;
+  if (H5Tget_size(type) > bytes / static_cast<std::uint64_t>(count))
     fail("{} is damaged: it does not contain all of {}; use another file", path.string(), name);
   const auto read = [&]<class T>(hid_t as, T value) {
     check(H5Aread(attribute, as, &value), name);
@@ -143,15 +165,7 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
       }
       break;
     case H5T_STRING:
-      if (H5Tis_variable_str(type) > 0) {  // h5py writes these
-        char* text = read(type, static_cast<char*>(nullptr));
-        attributes[name] = std::string(text ? text : "");
-        H5free_memory(text);
-      } else {
-        std::string text(H5Tget_size(type), '\0');
-        check(H5Aread(attribute, type, text.data()), name);
-        attributes[name] = std::string(text.c_str());
-      }
+      attributes[name] = fmt::format("{}", fmt::join(texts_of(attribute, type, count), "\n"));
       break;
     default:
       break;

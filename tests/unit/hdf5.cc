@@ -270,7 +270,7 @@ TEST_F(Hdf5, ShapesWithoutTheirNumbersAreErrors) {
   }
 }
 
-TEST_F(Hdf5, TextsOfAnyLengthAreReadAndListsAreSkipped) {
+TEST_F(Hdf5, TextsOfAnyLengthAreReadAndNumbersInListsAreSkipped) {
   {
     const Foreign foreign(file_);
     const auto attribute = [&](const char* name, hid_t type, hsize_t count, const void* value) {
@@ -285,6 +285,10 @@ TEST_F(Hdf5, TextsOfAnyLengthAreReadAndListsAreSkipped) {
     const char *said = "as h5py writes it", *nothing = nullptr;
     attribute("said", text, 1, &said);
     attribute("nothing", text, 1, &nothing);
+    const char* names[] = {"cat", "a dog", "fox"};
+    attribute("names", text, 3, names);
+    H5Tset_size(text, 4);
+    attribute("short names", text, 2, "cat\0dogs");
     H5Tclose(text);
     const std::vector<std::int64_t> many(1000, 7);
     attribute("many", H5T_NATIVE_INT64, many.size(), many.data());
@@ -292,6 +296,8 @@ TEST_F(Hdf5, TextsOfAnyLengthAreReadAndListsAreSkipped) {
   const Hdf5Reader reader(file_);
   EXPECT_EQ(reader.text("said"), "as h5py writes it");
   EXPECT_EQ(reader.text("nothing"), "");
+  EXPECT_EQ(reader.text("names"), "cat\na dog\nfox");
+  EXPECT_EQ(reader.text("short names"), "cat\ndogs");
   EXPECT_FALSE(reader.attributes().contains("many"));
 }
 

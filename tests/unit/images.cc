@@ -347,7 +347,9 @@ TEST_F(ImagesInHdf5, ClassesHaveTheNamesOfTheAttribute) {
   };
   EXPECT_EQ(names(""), (Names{"0", "1", "2"}));
   EXPECT_EQ(names("cat\ndog, small\nfox\nowl"), (Names{"cat", "dog, small", "fox", "owl"}));
-  EXPECT_EQ(names("cat\ndog\nfox\n"), (Names{"cat", "dog", "fox"}));
+  EXPECT_EQ(names("cat\r\ndog\r\nfox\r\n"), (Names{"cat", "dog", "fox"}));
+  EXPECT_NE(open().identity.find("classes = cat, dog, fox"), std::string::npos);
+  EXPECT_TRUE(mentions(error_of([&] { names("cat\n\x1b[31mdog\nfox"); }), {"control character"}));
   for (const char* bad : {"cat\ndog", "cat\ndog\ncat", "cat\n\nfox"})
     EXPECT_TRUE(mentions(error_of([&] { names(bad); }), {"train.h5", "class_names", "need 3"}));
 }

@@ -8,6 +8,7 @@
 #include "src/base/text.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
+#include "src/data/text/words.h"
 #include "src/files/file_kind.h"
 #include "src/files/hdf5.h"
 
@@ -19,7 +20,7 @@ constexpr std::string_view kAdvice =
     "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255, not 0 to 1) and "
     "labels (N; whole numbers from 0).";
 
-/// By label, at least `least`: the lines of the file's attribute class_names, or numbers.
+/// By label, at least `least`: the texts of the file's attribute class_names, or numbers.
 std::vector<std::string> class_names(const std::filesystem::path& file, std::int32_t least) {
   const Hdf5Reader reader(file);
   const auto& attributes = reader.attributes();
@@ -31,11 +32,17 @@ std::vector<std::string> class_names(const std::filesystem::path& file, std::int
   }
   const auto* const text = std::get_if<std::string>(&found->second);
   names = lines_of(text != nullptr ? *text : "");
+  for (std::string& name : names) {
+    if (name.ends_with('\r')) name.pop_back();
+    require(one_line(name) == name && invalid_utf8(name) == name.npos,
+            "{}: the attribute class_names has a control character or is no UTF-8. Rename \"{}\".",
+            file.string(), one_line(name));
+  }
   const std::set<std::string> different(names.begin(), names.end());
   require(std::ssize(names) >= least && different.size() == names.size() && !different.contains(""),
-          "{}: the attribute class_names has {}, and the labels need {}. Write one text with a "
-          "different name on each line.",
-          file.string(), counted(std::ssize(names), "line"), least);
+          "{}: the attribute class_names has {}, and the labels need {}. Write texts that differ, "
+          "one for each label.",
+          file.string(), counted(std::ssize(names), "name"), least);
   return names;
 }
 
@@ -97,9 +104,11 @@ OpenedData open_hdf5_images(const DataSource& source) {
           train.size.channels, test.size.height, test.size.width, test.size.channels);
   const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
                                      *std::max_element(test.labels.begin(), test.labels.end()));
-  return image_datasets(std::move(train), std::move(test),
-                        class_names(directory / "train.h5", std::max(last, 1) + 1), "HDF5 files",
-                        directory.string());
+  const auto names = class_names(directory / "train.h5", std::max(last, 1) + 1);
+  OpenedData data =
+      image_datasets(std::move(train), std::move(test), names, "HDF5 files", directory.string());
+  if (names[0] != "0") data.identity += fmt::format("classes = {}\n", fmt::join(names, ", "));
+  return data;
 }
 
 OpenedData open_hdf5_test_images(const DataSource& source, const DataOfCheckpoint& trained) {
