@@ -95,7 +95,8 @@ class Run:
         """Returns whether it ended with the options that the file has now, or with more steps."""
         summary = self.summary()
         used = summary.get("options") if isinstance(summary.get("options"), dict) else {}
-        used = {**used, **{name: summary.get(name.replace("-", "_")) for name in ("steps", "global-batch", "shards") if not used.get(name)}}
+        used = {**used, **{name: summary.get(name.replace("-", "_")) for name in ("steps", "shards") if not used.get(name)}}
+        used["global-batch"] = summary.get("global_batch")  # that of a recipe fits the ranks
 
         def kept(name, value):
             now = used.get(name)

@@ -42,9 +42,8 @@ std::string values_of(const OptionRow& row, const toml::node& node,
   return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
+/// TOML and JSON read it.
 std::string in_quotes(const std::string& text) {
-  if (text.find_first_of("\"\\") == text.npos) return fmt::format("\"{}\"", text);
-  if (text.find('\'') == text.npos) return fmt::format("'{}'", text);
   std::string escaped;
   for (const char c : text) {
     if (c == '"' || c == '\\') escaped += '\\';

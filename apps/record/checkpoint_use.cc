@@ -345,14 +345,14 @@ DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
   const DataOfCheckpoint& run = checkpoint.images;
   const bool takes_tables = checkpoint.dataset == "folder";
   std::error_code unreadable;  // opening the data reports the error
-  if (!asked.labels.empty() && !takes_tables)
-    fail_usage("{} was trained on the data set {}, which takes no --labels. Omit it.",
+  if (!takes_tables && (!asked.labels.empty() || !asked.more_folders.empty()))
+    fail_usage("{} was trained on the data set {}, which takes one --data and no --labels.",
                checkpoint.file, checkpoint.dataset);
   if (checkpoint.source().files.empty()) return asked;
   const auto require_there = [&](const std::string& path, const char* option) {
     if (std::filesystem::status(path, unreadable).type() == std::filesystem::file_type::not_found)
-      fail_usage("{} was trained on {}, which does not exist here. Pass {}.", checkpoint.file,
-                 one_line(path), option);
+      fail_usage("{} was trained on {}, which does not exist here. Pass {}{}.", checkpoint.file,
+                 one_line(path), option, run.more_folders.empty() ? "" : " for each folder");
   };
   const bool own =
       asked.folder.empty() || std::filesystem::equivalent(asked.folder, run.folder, unreadable);

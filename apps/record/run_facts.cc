@@ -43,7 +43,6 @@ Json order_of_sums(const RunParts& p) {
 
 /// A value of config.toml. Most values of TOML are JSON too.
 Json typed(const std::string& value) {
-  if (value.size() > 1 && value.front() == '\'') return value.substr(1, value.size() - 2);
   Json parsed = Json::parse(value, nullptr, /*allow_exceptions=*/false);
   return parsed.is_discarded() ? Json(value) : parsed;
 }

@@ -39,14 +39,16 @@ struct EvaluateOptions : CheckpointUse {
   std::string program;
   std::string data, convolution = "auto", isa = "auto", arithmetic = "portable";
   std::string labels, logits, predictions;
-  ImageOptions images;  ///< only how their files are checked
+  std::vector<std::string> more_data;  ///< DataSource::more_folders
+  ImageOptions images;                 ///< only how their files are checked
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
 };
 
 void declare(OptionRows& rows, EvaluateOptions& o) {
   o.CheckpointUse::declare(rows);
-  rows.text("--data", o.data, "DIR", "Folder of the test set [that of the run]").example("photos");
+  declare_folders(rows, o.data, o.more_data, "Folder of the test set [that of the run]")
+      .example("photos");
   declare_labels(rows, o.labels).example("labels.csv --data photos");
   declare_image_files(rows, o.images);
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end")
@@ -192,7 +194,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   agree(comm, [&] {
     HostRanks host = host_ranks(comm);
     host.progress = [&recorder] { recorder.progress(); };
-    const DataPlace place = data_of_run(subject, {o.data, o.labels});
+    const DataPlace place = data_of_run(subject, {o.data, o.labels, o.more_data});
     folder = source_of(subject, place).place();
     data = open_test_set(subject, place, host, notes);
     entry = subject.entry();

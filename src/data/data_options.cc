@@ -85,6 +85,25 @@ void declare_split(OptionRows& rows, Split& split) {
       .example("3 --validation 0.1");
 }
 
+OptionRow& declare_folders(OptionRows& rows, std::string& folder, std::vector<std::string>& others,
+                           const std::string& about) {
+  const auto read = [&folder, &others](const std::string& text) {
+    others = lines_of(text);
+    for (std::string& one : others) one = home_path("--data", one);
+    folder = others.front();
+    others.erase(others.begin());
+  };
+  const auto show = [&folder, &others] {
+    std::string all = folder;
+    for (const std::string& one : others) all += "\n" + one;
+    return all;
+  };
+  return rows
+      .add("--data", OptionRow::Type::text, read, show, "DIR",
+           about + "\nYou can pass it several times. Class folders of one name are then one class.")
+      .repeatable();
+}
+
 void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   const DatasetEntry* generated = stand_in(by_default.name);
   const std::string photos =
@@ -92,7 +111,8 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.group("Data");
   const std::string files =
       fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : "");
-  (by_default.resizes ? declare_folders(rows, files) : rows.text("--data", folder, "DIR", files))
+  (by_default.resizes ? declare_folders(rows, folder, more_folders, files)
+                      : rows.text("--data", folder, "DIR", files))
       .common()
       .example(by_default.resizes ? "photos"
                : by_default.texts ? "reviews.csv"
@@ -138,24 +158,6 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .example("4")
       .also_called({"num-workers"});
   declare_augmentations(rows);
-}
-
-OptionRow& DataOptions::declare_folders(OptionRows& rows, const std::string& about) {
-  const auto read = [this](const std::string& text) {
-    more_folders = lines_of(text);
-    for (std::string& one : more_folders) one = home_path("--data", one);
-    folder = more_folders.front();
-    more_folders.erase(more_folders.begin());
-  };
-  const auto show = [this] {
-    std::string all = folder;
-    for (const std::string& one : more_folders) all += "\n" + one;
-    return all;
-  };
-  return rows
-      .add("--data", OptionRow::Type::text, read, show, "DIR",
-           about + "\nYou can pass it several times. Class folders of one name are then one class.")
-      .repeatable();
 }
 
 void DataOptions::declare_texts(OptionRows& rows) {

@@ -24,6 +24,9 @@ inline const std::string kOnImages = " --dataset cifar10_32 --data data/cifar10 
 OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images);
 /// The option of a table that names the classes of image files.
 OptionRow& declare_labels(OptionRows& rows, std::string& labels);
+/// --data, which several folders of image files may follow: `folder`, and `others`.
+OptionRow& declare_folders(OptionRows& rows, std::string& folder, std::vector<std::string>& others,
+                           const std::string& about);
 /// The options of a division of the training samples.
 void declare_split(OptionRows& rows, Split& split);
 
@@ -74,7 +77,6 @@ struct DataOptions {
   void check(OptionRows& rows, bool opened) const;
 
  private:
-  OptionRow& declare_folders(OptionRows& rows, const std::string& about);
   void declare_texts(OptionRows& rows);
   void declare_augmentations(OptionRows& rows);
 };
