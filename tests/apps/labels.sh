@@ -132,6 +132,8 @@ done
 ranks 2 evaluate ./several --threads 1
 expect_line "evaluate knows them" '^data one,.two,.as.in.training'
 expect "all of their test images" grep -q ' 12 samples' out
+ranks 1 evaluate ./several --threads 1 --data one --data two
+expect "--data passed twice" grep -q ' 12 samples' out
 mv two gone
 ranks 2 evaluate ./several --threads 1
 expect_error "one of them is gone" 2 'two does.not.exist --data'
