@@ -1,5 +1,7 @@
 #include "apps/options/recipe.h"
 
+#include <algorithm>
+
 #include "net/optimizer.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
@@ -32,11 +34,12 @@ void describe_recipe(OptionRows& rows, const Recipe& recipe, const std::string& 
 }
 
 void follow_recipe(OptionRows& rows, const Recipe& recipe, const std::string& from) {
-  // A name that the user repeats, such as --optimizer, leaves the options that follow it.
-  for (const auto& [option, value] : recipe)
-    if (OptionRow* const row = rows.find("--" + option);
-        row && row->type == OptionRow::Type::text && row->given() && row->show() == value)
-      row->source = OptionRow::Source::recipe;
+  // The user may repeat the recipe's --optimizer. Then the options that follow it stay too.
+  if (const auto own = std::ranges::find(recipe, "optimizer", &Recipe::value_type::first);
+      own != recipe.end()) {
+    OptionRow& row = rows.at("--optimizer");
+    if (row.given() && row.show() == own->second) row.source = OptionRow::Source::recipe;
+  }
   for (const auto& [option, value] : recipe) {
     OptionRow* row = rows.find("--" + option);
     if (!row || !is_of_recipes(*row))

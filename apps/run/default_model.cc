@@ -98,8 +98,7 @@ Recipe recipe_for_photos(const ModelEntry& model, bool tuned) {
   const bool users = model.own && !model.recipe.empty();
   std::int64_t batch = 128;  // without --batch
   double epochs = kEpochs, warmup = 0;
-  for (const auto& [name, value] : model.recipe) {
-    if (users) break;  // its values may be wrong
+  for (const auto& [name, value] : users ? Recipe{} : model.recipe) {  // theirs may be wrong
     if (name == "batch" || name == "global-batch") batch = std::stoll(value);
     if (name == "epochs") epochs = std::stod(value);
     if (name == "warmup-epochs") warmup = std::stod(value);

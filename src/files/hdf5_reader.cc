@@ -38,7 +38,8 @@ struct Hdf5Reader::Body {
   void list();
   Shape shape_of(hid_t set, const std::string& name);
   void list_attributes();
-  std::vector<std::string> texts_of(hid_t attribute, hid_t type, hssize_t count) const;
+  std::vector<std::string> texts_of(hid_t attribute, hid_t type, hssize_t count,
+                                    const std::string& name) const;
   void read_attribute(const std::string& name);
 
   template <class T>
@@ -124,12 +125,12 @@ void Hdf5Reader::Body::list_attributes() {
   for (const std::string& name : names) read_attribute(name);
 }
 
-std::vector<std::string> Hdf5Reader::Body::texts_of(hid_t attribute, hid_t type,
-                                                    hssize_t count) const {
+std::vector<std::string> Hdf5Reader::Body::texts_of(hid_t attribute, hid_t type, hssize_t count,
+                                                    const std::string& name) const {
   std::vector<std::string> texts;
   if (H5Tis_variable_str(type) > 0) {  // h5py writes these
     std::vector<char*> found(count);
-    check(H5Aread(attribute, type, found.data()), "an attribute");
+    check(H5Aread(attribute, type, found.data()), name);
     for (char* text : found) {
       texts.emplace_back(text ? text : "");
       H5free_memory(text);
@@ -138,7 +139,7 @@ std::vector<std::string> Hdf5Reader::Body::texts_of(hid_t attribute, hid_t type,
   }
   const std::size_t size = H5Tget_size(type);
   std::string all(count * size, '\0');
-  check(H5Aread(attribute, type, all.data()), "an attribute");
+  check(H5Aread(attribute, type, all.data()), name);
   for (std::size_t at = 0; at < all.size(); at += size)
     texts.emplace_back(all.substr(at, size).c_str());
   return texts;
@@ -165,7 +166,7 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
       }
       break;
     case H5T_STRING:
-      attributes[name] = fmt::format("{}", fmt::join(texts_of(attribute, type, count), "\n"));
+      attributes[name] = fmt::format("{}", fmt::join(texts_of(attribute, type, count, name), "\n"));
       break;
     default:
       break;

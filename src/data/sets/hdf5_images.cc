@@ -20,18 +20,16 @@ constexpr std::string_view kAdvice =
     "Store the arrays images (N, H, W, C or N, H, W; whole numbers from 0 to 255, not 0 to 1) and "
     "labels (N; whole numbers from 0).";
 
-/// By label, at least `least`: the texts of the file's attribute class_names, or numbers.
-std::vector<std::string> class_names(const std::filesystem::path& file, std::int32_t least) {
+/// By label: the texts of the file's attribute class_names, at least as many as `numbers`, or
+/// these.
+std::vector<std::string> class_names(const std::filesystem::path& file,
+                                     const std::vector<std::string>& numbers) {
   const Hdf5Reader reader(file);
   const auto& attributes = reader.attributes();
   const auto found = attributes.find("class_names");
-  std::vector<std::string> names;
-  if (found == attributes.end()) {
-    for (std::int32_t label = 0; label < least; ++label) names.push_back(std::to_string(label));
-    return names;
-  }
+  if (found == attributes.end()) return numbers;
   const auto* const text = std::get_if<std::string>(&found->second);
-  names = lines_of(text != nullptr ? *text : "");
+  std::vector<std::string> names = lines_of(text != nullptr ? *text : "");
   for (std::string& name : names) {
     if (name.ends_with('\r')) name.pop_back();
     require(one_line(name) == name && invalid_utf8(name) == name.npos,
@@ -39,10 +37,11 @@ std::vector<std::string> class_names(const std::filesystem::path& file, std::int
             file.string(), one_line(name));
   }
   const std::set<std::string> different(names.begin(), names.end());
-  require(std::ssize(names) >= least && different.size() == names.size() && !different.contains(""),
-          "{}: the attribute class_names has {}, and the labels need {}. Write texts that differ, "
-          "one for each label.",
-          file.string(), counted(std::ssize(names), "name"), least);
+  require(
+      names.size() >= numbers.size() && different.size() == names.size() && !different.contains(""),
+      "{}: the attribute class_names has {}, and the labels need {}. Write texts that differ, "
+      "one for each label.",
+      file.string(), counted(std::ssize(names), "name"), numbers.size());
   return names;
 }
 
@@ -104,10 +103,13 @@ OpenedData open_hdf5_images(const DataSource& source) {
           train.size.channels, test.size.height, test.size.width, test.size.channels);
   const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
                                      *std::max_element(test.labels.begin(), test.labels.end()));
-  const auto names = class_names(directory / "train.h5", std::max(last, 1) + 1);
+  std::vector<std::string> numbers;
+  for (std::int32_t label = 0; label <= std::max(last, 1); ++label)
+    numbers.push_back(std::to_string(label));
+  const auto names = class_names(directory / "train.h5", numbers);
   OpenedData data =
       image_datasets(std::move(train), std::move(test), names, "HDF5 files", directory.string());
-  if (names[0] != "0") data.identity += fmt::format("classes = {}\n", fmt::join(names, ", "));
+  if (names != numbers) data.identity += fmt::format("classes = {}\n", fmt::join(names, ", "));
   return data;
 }
 
