@@ -86,6 +86,7 @@ class Model {
   /// Makes slots 0 .. slots-1: batches that are computed side by side, each in memory of its own.
   /// Slot 0 exists from the start. Throws Error if memory is short.
   void make_slots(int slots);
+  int slots() const { return static_cast<int>(slots_.size()); }
 
   /// The logits (batch x classes, of type()), valid until the slot's next forward. Without `batch`
   /// as in evaluation, with it as in training on its samples.

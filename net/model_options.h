@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "net/sizes/image_stages.h"
 #include "src/base/option_rows.h"
 #include "src/base/view.h"
 
@@ -20,6 +21,7 @@ struct ModelOptions {
   std::string init;      ///< a checkpoint whose weights the run begins with; empty: random ones
   bool sync_bn = false;  ///< batch norm uses the mean and variance of all shards
   bool as_published = false;
+  ImageStages small_images;  ///< of the first epochs; empty: all images have all pixels
 
   /// `by_default`: the data set's model. `published`: the model that --as-published chooses; empty:
   /// there is no such option.

@@ -189,6 +189,8 @@ void RunSetup::choose_kernels(const std::string& before) {
     Model model(*device, entry, train.sample_shape(), train.classes(), plan.shard_batch,
                 options.model.precision, /*training=*/true);
     model.group(options.optimizer.groups);
+    make_small_models(*device, entry, train.sample_shape(), train.classes(), model,
+                      options.model.small_images);
     make_optimizer(options.optimizer.name, options.optimizer.own)->plan(*device, model.layout());
   };
   const auto notes = lockstep::choose_kernels(world, *device, plan_step, before);

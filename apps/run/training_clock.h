@@ -24,9 +24,8 @@ class TrainingClock {
   /// Seconds that were not training: evaluations and checkpoints.
   void leave_out(double seconds) { aside_ += seconds; }
   double trained(double now) const { return trained_ + now - last_ - aside_; }
-  double seconds_per_step(double now, std::int64_t done) const {
-    return trained(now) / static_cast<double>(done - first_done_);
-  }
+  /// Steps that were done before trained() began.
+  std::int64_t first_done() const { return first_done_; }
 
   /// A step is enqueued. The steps that are collected before the next one are collected at once.
   void enqueued() { stale_ = false; }

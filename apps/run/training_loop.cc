@@ -125,6 +125,16 @@ class TrainingLoop {
     return asked;
   }
 
+  /// An epoch on images of all pixels takes that long.
+  double seconds_per_epoch(double now, std::int64_t done) const {
+    return clock_.trained(now) /
+           step_.work(plan_.epoch_at(clock_.first_done()), plan_.epoch_at(done));
+  }
+  /// In epochs on images of all pixels.
+  double epochs_left(std::int64_t done) const {
+    return step_.work(plan_.epoch_at(done), plan_.epoch_at(plan_.steps));
+  }
+
   /// Once, as soon as the speed is known.
   void tell_length() {
     constexpr std::int64_t kSteps = 3;
@@ -133,8 +143,9 @@ class TrainingLoop {
     if (told_length_ || collected_ < plan_.start.step + kSteps || clock_.trained(now) < kSeconds)
       return;
     told_length_ = true;
-    const double each = clock_.seconds_per_step(now, collected_ + step_.done_ahead());
-    if (const auto text = time_text(plan_, collected_, each); !text.empty()) reporter_.line(text);
+    const double each = seconds_per_epoch(now, collected_ + step_.done_ahead());
+    const std::string text = time_text(each * epochs_left(collected_), each);
+    if (!text.empty()) reporter_.line(text);
   }
 
   void after_step(std::int64_t done, Votes asked) {
@@ -181,8 +192,7 @@ class TrainingLoop {
     const std::int64_t done_by_device = collected_ + step_.done_ahead();
     StepReport r;
     r.step = done;
-    r.seconds_left =
-        clock_.seconds_per_step(now, done_by_device) * static_cast<double>(plan_.steps - done);
+    r.seconds_left = seconds_per_epoch(now, done_by_device) * epochs_left(done);
     if (const auto interval = clock_.report(now, done_by_device, totals.waited)) {
       r.steps = interval->steps;
       r.samples = r.steps * plan_.global_batch;

@@ -91,7 +91,8 @@ std::vector<FactorLayer> factor_layers(const Comm& comm, const std::vector<std::
                                        const std::optional<Link>& link) {
   const bool all = options.ranks.reducer == "factors";
   const bool possible = comm.size() > 1 && device.traits().memory_is_host &&
-                        model.type() == Type::f32 && !options.ranks.tunes_shares;
+                        model.type() == Type::f32 && !options.ranks.tunes_shares &&
+                        options.model.small_images.empty();  // they change the factors
   if (!possible || (!all && !link)) return {};
   return choose_factors(comm, hosts, device, model, plan.shares, all ? std::nullopt : link);
 }
@@ -162,7 +163,11 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   StepParts parts{comm};
   parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
                                         plan.shard_batch, options.model.precision, true);
-  agree(comm, [&] { parts.model->group(options.optimizer.groups); });
+  agree(comm, [&] {
+    parts.model->group(options.optimizer.groups);
+    parts.small = make_small_models(device, entry, dataset.sample_shape(), dataset.classes(),
+                                    *parts.model, options.model.small_images);
+  });
   parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
   const std::vector<Range> statistics = buckets_of_statistics(layout);
@@ -209,7 +214,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     parts.shared_work = std::make_unique<WorkOfRanks>(comm.duplicate());
   if (!syncs) return parts;
   require_lanes(comm, device, options, plan);
-  agree(comm, [&] { parts.model->make_slots(plan.shards_at_once); });
+  agree(comm, [&] {
+    parts.model->make_slots(plan.shards_at_once);
+    for (const SmallModel& small : parts.small) small.model->make_slots(plan.shards_at_once);
+  });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
       device, connect(statistics_spec(comm, device, options, plan, statistics)), statistics,
       plan.sums_micro_batches ? Range{comm.rank(), 1} : plan.own(),

@@ -11,6 +11,7 @@
 #include "collectives/reducer.h"
 #include "net/model.h"
 #include "net/optimizer.h"
+#include "net/sizes/sized_models.h"
 #include "src/data/dataset.h"
 #include "src/data/loader.h"
 
@@ -20,7 +21,8 @@ class World;
 
 struct StepParts {
   Comm comm;
-  std::unique_ptr<Model> model = {};  ///< for training on plan.shard_batch samples at a time
+  std::unique_ptr<Model> model = {};   ///< for training on plan.shard_batch samples at a time
+  std::vector<SmallModel> small = {};  ///< for its first epochs, with as many slots
   std::unique_ptr<Optimizer> optimizer = {};
   std::vector<Range> buckets = {};        ///< of the model's layout, in arena order
   double bucket_mb = 0;                   ///< the size that the buckets were cut to

@@ -49,8 +49,11 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   answer->penalty = 0;
   if (wants_penalty && optimizer_->decay() == Decay::coupled) enqueue_penalty(answer);
   loader.begin_step(*stream_);
-  // The first two steps may do work that is done only once. The third is captured and repeated.
-  const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
+  choose_model(step);
+  // The first two steps of a model may do work that is done only once. The third is captured and
+  // repeated.
+  const bool repeats =
+      graphs_ && slots_.count() >= first_of_model_ + 2 && reducer().traits().in_stream;
   or_abort([&] {
     if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { train(loader); });
     if (graph_) {
@@ -64,6 +67,16 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   slot.done->record(*stream_);
   times_.loader += loader.waited_seconds() - waited;
   slots_.enqueued();
+}
+
+/// For the size of the step's images.
+void TrainingStep::choose_model(std::int64_t step) {
+  const double epoch = plan_.epoch_at(step);
+  if (!models_.changes(epoch)) return;
+  stream_->synchronize();
+  graph_.reset();
+  models_.choose(epoch);
+  first_of_model_ = slots_.count();
 }
 
 /// Enqueues the work of a step, which differs from other steps only by its input. Each round takes
@@ -98,9 +111,9 @@ void TrainingStep::forward_shard(int shard, int slot) {
   Stream& stream = stream_of(slot);
   TrainingBatch part = batch_of(shard);
   part.across = sync_->slots().across(slot);
-  const View logits = model_->forward(stream, batch.images, part, slot);
+  const View logits = models_.forward(stream, batch.images, part, slot);
   softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
-                        model_->logits_gradient(slot), score(), nullptr, loss_.smoothing,
+                        models_.logits_gradient(slot), score(), nullptr, loss_.smoothing,
                         batch.other_labels, batch.weights, update_->loss_factor(), loss_.factors);
   write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
                sync_->gradients());
@@ -113,7 +126,7 @@ void TrainingStep::backward(int first) {
   timed("backward", times_.backward, [&] {
     for (int slot = 0; slot < shards_at_once(); ++slot) {
       GradientListener& listener = sync_->of(first + slot, slot);
-      model_->backward(stream_of(slot), batches_[slot].images, listener, slot);
+      models_.backward(stream_of(slot), batches_[slot].images, listener, slot);
     }
     sync_->slots().run();
   });
@@ -212,7 +225,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
       graphs_(!options.device.no_graph),
       bucket_mb_(parts.bucket_mb),
       stream_(device.stream()),
-      model_(std::move(parts.model)),
+      models_(device, std::move(parts.model), std::move(parts.small)),
       optimizer_(std::move(parts.optimizer)),
       shared_work_(std::move(parts.shared_work)),
       slots_(device),
@@ -224,7 +237,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
   memory_ = std::make_unique<StepMemory>(device, *stream_, layout(), *optimizer_,
                                          options.optimizer.weight_decay, options.optimizer.ema > 0,
                                          plan.seed, reducer.gradients(), shared_work_.get());
-  model_->bind(state().parameters, reducer.gradients());
+  models_.bind(state().parameters, reducer.gradients());
   Track* const communication = timeline ? &timeline->communication : nullptr;
   update_ = std::make_unique<StepUpdate>(device, reducer.stream(), reducer.traits().in_stream,
                                          layout(), parts.buckets, *optimizer_, state(), options,
@@ -268,7 +281,7 @@ void TrainingStep::share() {
 
 double TrainingStep::loss_now() {
   const Batch& last = batches_.back();
-  const View logits = model_->forward(*stream_, last.images, batch_of(plan_.own_shards - 1));
+  const View logits = models_.forward(*stream_, last.images, batch_of(plan_.own_shards - 1));
   softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, loss_.smoothing,
                         last.other_labels, last.weights, nullptr, loss_.factors);
   auto* seen = reinterpret_cast<Score*>(score_now_.get());
@@ -318,8 +331,8 @@ std::vector<std::pair<std::string, std::size_t>> TrainingStep::memory() const {
                                                          {"gradients", sync_->bytes()},
                                                          {"optimizer", memory_->optimizer_bytes()}};
   if (state().average) parts.emplace_back("average", memory_->arena_bytes());
-  parts.emplace_back("activations", model_->activation_bytes());
-  parts.emplace_back("workspace", model_->workspace_bytes());
+  parts.emplace_back("activations", models_.activation_bytes());
+  parts.emplace_back("workspace", models_.workspace_bytes());
   return parts;
 }
 

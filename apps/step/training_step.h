@@ -76,9 +76,12 @@ class TrainingStep {
   /// weights. Changes nothing that training reads.
   double loss_now();
 
-  const Model& model() const { return *model_; }
-  void time_layers(LayerTimer* timer) { model_->time_layers(timer); }
-  const Layout& layout() const { return model_->layout(); }
+  /// For images of all pixels.
+  const Model& model() const { return models_.full(); }
+  /// SizedModels::work()
+  double work(double from, double to) const { return models_.work(from, to); }
+  void time_layers(LayerTimer* timer) { models_.time_layers(timer); }
+  const Layout& layout() const { return model().layout(); }
   const Optimizer& optimizer() const { return *optimizer_; }
   const Reducer& reducer() const { return sync_->reducer(); }
   Policy policy() const { return sync_->policy(); }
@@ -119,6 +122,7 @@ class TrainingStep {
   std::vector<std::pair<std::string, std::size_t>> memory() const;
 
  private:
+  void choose_model(std::int64_t step);
   void train(Loader& loader);
   void load(Loader& loader, int first);
   void forward(int first);
@@ -153,7 +157,7 @@ class TrainingStep {
   bool graphs_;  ///< steps may be repeated as one
   double bucket_mb_;
   std::unique_ptr<Stream> stream_;  ///< of the computing thread
-  std::unique_ptr<Model> model_;
+  SizedModels models_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<SharedWork> shared_work_;
   std::unique_ptr<StepMemory> memory_;
@@ -162,9 +166,10 @@ class TrainingStep {
   Arena block_;
   std::size_t score_ = 0, now_ = 0, penalty_ = 0;
   StepSlots slots_;
-  Memory score_now_;                ///< the Score of loss_now(), on the host
-  std::unique_ptr<Event> updated_;  ///< all updates of the step
-  std::vector<Batch> batches_;      ///< by slot: of the shards under way, or the last
+  std::int64_t first_of_model_ = 0;  ///< steps before those of the present model
+  Memory score_now_;                 ///< the Score of loss_now(), on the host
+  std::unique_ptr<Event> updated_;   ///< all updates of the step
+  std::vector<Batch> batches_;       ///< by slot: of the shards under way, or the last
   StepTimes times_;
   std::unique_ptr<GradientSync> sync_;  ///< its thread calls update_ until it goes
   std::unique_ptr<Graph> graph_;        ///< the work of a step that is repeated

@@ -260,6 +260,8 @@ void add_network(const RunParts& f, Lines& lines) {
                                  shares_text(plan.shares), steps_per_epoch));
   if (f.step.sync_bn())
     lines.add("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
+  for (const auto& [height, epoch] : options.model.small_images)
+    lines.add("images", fmt::format("{} pixels in height until epoch {:g}", height, epoch));
   lines.add("loss", loss_text(f));
   lines.add("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
@@ -302,14 +304,11 @@ void add_idle_options(const RunParts& f, Lines& lines) {
 
 }  // namespace
 
-std::string time_text(const RunPlan& plan, std::int64_t step, double each) {
+std::string time_text(double left, double epoch) {
   constexpr double kLong = 600;  // seconds
-  const double left = each * static_cast<double>(plan.steps - step),
-               steps =
-                   static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
   if (left < kLong) return "";
   return fmt::format("{:<12} about {} left at this speed, {} per epoch; --epochs N sets the length",
-                     "time", duration_text(left), duration_text(each * steps));
+                     "time", duration_text(left), duration_text(epoch));
 }
 
 std::string order_text(const RunPlan& plan) {

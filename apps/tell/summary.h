@@ -15,8 +15,8 @@ std::string order_text(const RunPlan& plan);
 void print_summary(const RunParts& run, const RunFacts& facts, const Loader& loader,
                    Reporter& reporter);
 
-/// For people: the time of the rest of a run after `step` steps, and of an epoch. `each`: seconds
-/// of a step. Empty: the rest takes less than ten minutes.
-std::string time_text(const RunPlan& plan, std::int64_t step, double each);
+/// For people: the seconds of the rest of a run, and of an epoch on images of all pixels. Empty: the
+/// rest takes less than ten minutes.
+std::string time_text(double left, double epoch);
 
 }  // namespace lockstep

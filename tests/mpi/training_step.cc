@@ -69,6 +69,20 @@ NamedLayers normalized_layers(Shape, int classes) {
   return layers;
 }
 
+/// Its parameters do not depend on the size of the images.
+NamedLayers sized_layers(Shape, int classes) {
+  const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
+  NamedLayers layers;
+  layers.emplace_back("conv", convolution(8, 3, false, init));
+  layers.emplace_back("norm", batch_norm());
+  layers.emplace_back("relu", relu());
+  layers.emplace_back("conv2", convolution(8, 3, true, init));
+  layers.emplace_back("pool", global_average_pool());
+  layers.emplace_back("hidden", dense(256, true, init));
+  layers.emplace_back("logits", dense(classes, false, init));
+  return layers;
+}
+
 NamedLayers plain_layers(Shape, int classes) {
   NamedLayers layers;
   layers.emplace_back("hidden", dense(16, true, {.weight_deviation = 0.1f}));
@@ -98,6 +112,8 @@ struct Variant {
   bool nccl_double = true;
   /// Each rank trains alone, with the shards of all.
   bool alone = false;
+  /// Progressive resizing, of layers for any size.
+  ImageStages small_images = {};
   /// Steps before the begin of this run; it ends with kSteps.
   int passed = 0;
 };
@@ -117,15 +133,17 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   options.ranks.reducer = own || variant.alone ? "shared" : reducer;
   options.device.no_graph = variant.no_graph;
   options.model.sync_bn = variant.together;
+  options.model.small_images = variant.small_images;
   if (variant.change) variant.change(options);
   const auto plan_on = [&](const Comm& ranks) {
     return plan_run(options, shape_of(options, ranks.size()), ranks.rank(), ranks.size(),
                     data.size(), {});
   };
   const RunPlan plan = plan_on(comm);
-  const auto build = variant.together ? normalized_layers
-                     : variant.loud   ? plain_layers
-                                      : small_layers;
+  const auto build = variant.together               ? normalized_layers
+                     : variant.loud                 ? plain_layers
+                     : variant.small_images.empty() ? small_layers
+                                                    : sized_layers;
   const ModelEntry entry{"small", "", data.sample_shape(), false, build};
   StepParts parts = make_step_parts(world(), device, entry, data, options, plan_on(all));
   NcclDouble library(comm, device, variant.nccl), another(comm, device, variant.nccl);
@@ -288,6 +306,24 @@ TEST(TrainingStep, SyncBatchNormGivesTheCpusBitsInStreamsToo) {
   if (!world().threads_allowed()) GTEST_SKIP() << "skipped: no MPI_THREAD_MULTIPLE";
   const Outcome eager = expect_one_graph(together);
   if (world().comm().size() <= 2) expect_same(eager, wanted);
+}
+
+TEST(TrainingStep, WithSmallImagesItGivesTheCpusBits) {
+  for (const bool syncs : {false, true}) {
+    Variant small{.small_images = {{8, 0.3}, {16, 0.7}}}, whole{.small_images = {{8, 1e-9}}};
+    small.change = whole.change = [=](StepOptions& options) {
+      options.model.sync_bn = syncs;
+      if (syncs) options.schedule.shards /= 2;
+    };
+    const Outcome wanted = on_the_cpu(small), large = on_the_cpu(whole);
+    expect_same(wanted, wanted);  // finite
+    EXPECT_NE(wanted.totals.back().cross_entropy, large.totals.back().cross_entropy);
+    expect_same(train(*make_async_device(), "shared", "auto", small), wanted);
+    if (!world().threads_allowed() || world().comm().size() > 2 || syncs) continue;
+    int graphs = 0;
+    expect_same(train(*make_async_device({.captured = &graphs}), "nccl", "auto", small), wanted);
+    EXPECT_EQ(graphs, 3) << "one for each size";
+  }
 }
 
 TEST(TrainingStep, SyncBatchNormWithSeveralShardsNeedsMemoryOfTheHost) {

@@ -23,13 +23,9 @@ TEST(Order, NamesTheNumbersOfRanksThatGiveTheSameBits) {
 }
 
 TEST(Time, IsToldForLongRuns) {
-  RunPlan plan;
-  plan.steps = 1000;
-  plan.dataset_size = 480;
-  plan.global_batch = 48;
-  EXPECT_EQ(time_text(plan, 500, 1.1), "") << "nine minutes";
-  EXPECT_TRUE(mentions(time_text(plan, 500, 1.5), {" 12:30 left", " 0:15 per epoch", "--epochs"}));
-  EXPECT_TRUE(mentions(time_text(plan, 0, 12), {" 3:20:00 left", " 2:00 per epoch"}));
+  EXPECT_EQ(time_text(550, 11), "") << "nine minutes";
+  EXPECT_TRUE(mentions(time_text(750, 15), {" 12:30 left", " 0:15 per epoch", "--epochs"}));
+  EXPECT_TRUE(mentions(time_text(12000, 120), {" 3:20:00 left", " 2:00 per epoch"}));
 }
 
 }  // namespace

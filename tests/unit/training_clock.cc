@@ -72,7 +72,8 @@ TEST(TrainingClock, ATimeWithoutAStepBelongsToTheNextInterval) {
   ASSERT_TRUE(interval);
   EXPECT_EQ(interval->seconds, 4);
   EXPECT_EQ(interval->steps, 2);
-  EXPECT_EQ(clock.seconds_per_step(6, 9), 1.5);
+  EXPECT_EQ(clock.trained(6), 6);
+  EXPECT_EQ(clock.first_done(), 5);
 }
 
 TEST(TrainingClock, AReportWithoutASpeedShowsNone) {
