@@ -17,8 +17,9 @@ for part, count in (("train", 48), ("test", 24)):
         file["images"] = random.randint(0, 256, (count, 32, 32, 3)).astype("uint8")
         file["labels"] = numpy.arange(count) % 3
 END
+file=airbench94.toml
 recipe() {  # RANKS OPTIONS...
-  ranks "$1" train_cifar --config "$here/../../apps/recipes/airbench94.toml" --dataset hdf5 --data "$data" --shards 4 --global-batch 8 --threads 1 \
+  ranks "$1" train_cifar --config "$here/../../apps/recipes/$file" --dataset hdf5 --data "$data" --shards 4 --global-batch 8 --threads 1 \
     --reducer tree "${@:2}"
   checks=$((checks + 1))
   [[ $code == 0 ]] || complain "exit code $code: $*"
@@ -40,6 +41,26 @@ rows = before[:12].reshape(12, 12).astype(float)
 products = rows @ rows.T
 assert abs(products - numpy.diag(numpy.diag(products))).max() < 1e-4, "at right angles"
 END
+
+# The same with images that grow, from 20 to 24 pixels after step 3 and to 32 after step 6.
+file=airbench94_fast.toml
+growing=(--steps 8 --target 0 --small-images 20:0.4,24:1)
+recipe 1 "${growing[@]}" --run "$folder/small"
+expect_line "the first images" '^images 20 pixels in height until epoch 0\.4'
+expect_line "and the next" '^images 24 pixels in height until epoch 1'
+recipe 4 "${growing[@]}" --checkpoint-every 3 --keep 0 --run "$folder/small_four"
+expect_same_state "on 4 ranks" "$(step_file "$folder/small" 8)" "$(step_file "$folder/small_four" 8)"
+for step in 3 6; do
+  recipe 2 "${growing[@]}" --resume "$(step_file "$folder/small_four" $step)" --run "$folder/small_$step"
+  expect_same_state "resumed at $step" "$(step_file "$folder/small" 8)" "$(step_file "$folder/small_$step" 8)"
+done
+recipe 1 --steps 8 --target 0 --small-images 20:0.4 --run "$folder/other_sizes"
+expect_other_state "the second size makes a difference" "$(step_file "$folder/small" 8)" "$(step_file "$folder/other_sizes" 8)"
+ranks 1 train_cifar --dataset hdf5 --data "$data" --model airbench94 --small-images 32:1 --check
+expect_error "no smaller image" 2 '--small-images 32 32 x 32'
+ranks 2 train_reuters --steps 2 --small-images 8:1 --check
+expect_error "texts have no pixels" 2 '--small-images images'
+file=airbench94.toml
 
 # There are three classes, so that even an untrained network has some right.
 recipe 2 --steps 8 --eval-every 1 --target 5 --run "$folder/target"

@@ -7,9 +7,6 @@
 need_h5py
 state=(--shards 4 --global-batch 16 --reducer tree --label-smoothing 0.1)
 all=(--crop-padding 4 --cutout 8 --mixup 0.4)
-differ() {  # WHAT FILE FILE
-  expect "$1" bash -c '! "$@" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" "$2" "$3"
-}
 
 train 1 "${state[@]}" "${all[@]}" --steps 4 --run "$folder/one"
 expect_line "the summary names them" '^augmented crop 4 cutout.8 mixup.0\.4'
@@ -24,7 +21,7 @@ grep -q '^augmented' "$folder/out" && complain "a summary names augmentations th
 for option in '--crop-padding 4' '--cutout 8' '--mixup 0.4'; do
   # shellcheck disable=SC2086
   train 1 "${state[@]}" $option --steps 4 --run "$folder/${option%% *}"
-  differ "$option makes a difference" "$(step_file "$folder/plain" 4)" "$(step_file "$folder/${option%% *}" 4)"
+  expect_other_state "$option makes a difference" "$(step_file "$folder/plain" 4)" "$(step_file "$folder/${option%% *}" 4)"
 done
 train 2 "${state[@]}" --cutout 8 --steps 9 --check --resume "$(step_file "$folder/two" 4)"
 expect_line "another padding is noted" '^note --crop-padding auto 4'

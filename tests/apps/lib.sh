@@ -205,6 +205,9 @@ step_file() { printf '%s/checkpoints/step-%010d.h5' "$1" "$2"; }  # RUN STEP
 expect_same_state() {  # WHAT FILE FILE: parameters, optimizer and averages are bitwise identical
   expect "$1" "$python" "$here/compare_checkpoints.py" "$2" "$3"
 }
+expect_other_state() {  # WHAT FILE FILE: they are not
+  expect "$1" bash -c '! "$@" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" "$2" "$3"
+}
 expect_files() {  # WHAT FOLDER NAME...: the folder contains exactly these
   local what=$1 where=$2 found
   shift 2

@@ -24,8 +24,7 @@ done
 train 1 "${state[@]}" --clip-norm 0.5 --steps 4 --run "$folder/clip/one"
 train 2 "${state[@]}" --clip-norm 0.5 --steps 4 --run "$folder/clip/two"
 expect_same_state "clipped" "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/clip/two" 4)"
-expect "clipping makes a difference" bash -c '! "$1" "$2" "$3" "$4" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" \
-  "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/sgd/one" 4)"
+expect_other_state "clipping makes a difference" "$(step_file "$folder/clip/one" 4)" "$(step_file "$folder/sgd/one" 4)"
 train 2 --weight-decay 0.001 --reducer tree --accumulate 2 --steps 4 --run "$folder/accumulate"
 expect_line "two shards on each rank" '^batch 16 = 4 shards 2'
 expect_same_state "accumulated" "$(step_file "$folder/accumulate" 4)" "$(step_file "$folder/sgd/one" 4)"

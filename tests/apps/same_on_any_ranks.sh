@@ -58,8 +58,7 @@ expect_same_state "buckets of 64 KiB" "$(step_file "$folder/fp32" 3)" "$(step_fi
 
 # In another order the last bits differ: the comparison above can fail.
 train 1 --shards 2 "${four[@]:2}" --run "$folder/two_shards"
-expect "two shards differ from four" bash -c '! "$@" >/dev/null 2>&1' - "$python" "$here/compare_checkpoints.py" \
-  "$(step_file "$folder/fp32" 3)" "$(step_file "$folder/two_shards" 3)"
+expect_other_state "two shards differ from four" "$(step_file "$folder/fp32" 3)" "$(step_file "$folder/two_shards" 3)"
 
 small_data "$folder/data"
 # The score of the whole test set in metrics.jsonl: the same numbers on any number of ranks.
