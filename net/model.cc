@@ -16,12 +16,13 @@ NamedLayers build(const ModelEntry& entry, Shape sample, int classes) {
 }  // namespace
 
 Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
-             Type type, bool training)
+             Type type, bool training, const Model* other)
     : device_(device),
       input_(sample.with_batch(batch)),
       type_(type),
       input_type_(entry.words ? Type::i32 : type),
       training_(training),
+      lender_(other),
       chain_(build(entry, sample, classes)) {
   Setup setup(device, type, training, /*input_gradient=*/false, /*name=*/"");
   output_ = chain_.setup(setup, input_);
@@ -40,8 +41,9 @@ void Model::make_slots(int slots) {
     logits_ = slot.activations.reserve(bytes);
     if (training_) logits_gradient_ = slot.activations.reserve(bytes);
     scratch_ = slot.workspace.reserve(scratch_bytes_);
-    slot.activations.allocate(device_);
-    slot.workspace.allocate(device_);
+    const Slot* const other = lender_ ? lender_->slots_.at(slots_.size() - 1).get() : nullptr;
+    if (!other || !slot.activations.share(other->activations)) slot.activations.allocate(device_);
+    if (!other || !slot.workspace.share(other->workspace)) slot.workspace.allocate(device_);
   }
 }
 

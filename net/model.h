@@ -65,9 +65,10 @@ void require_fit(const ModelEntry& entry, Shape sample);
 class Model {
  public:
   /// `batch` samples of shape `sample` at a time. Throws Error if they do not fit (require_fit) or
-  /// memory is short.
+  /// memory is short. `other`: outlives it, is used at other times, and lends its activations and
+  /// workspace; null: none.
   Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
-        Type type, bool training);
+        Type type, bool training, const Model* other = nullptr);
 
   const Layout& layout() const { return layout_; }
   /// Applies the run's groups to the layout, before its first use. Throws the usage Error if a
@@ -84,7 +85,7 @@ class Model {
   void bind(float* parameters, float* gradients);
 
   /// Makes slots 0 .. slots-1: batches that are computed side by side, each in memory of its own.
-  /// Slot 0 exists from the start. Throws Error if memory is short.
+  /// Slot 0 exists from the start. `other` has as many. Throws Error if memory is short.
   void make_slots(int slots);
   int slots() const { return static_cast<int>(slots_.size()); }
 
@@ -98,15 +99,17 @@ class Model {
   /// logits_gradient(). Reports each layer with parameters to `listener`, last layer first.
   void backward(Stream& stream, View images, GradientListener& listener, int number = 0);
 
-  /// Reports each call of a layer to `timer`, which outlives the model or is replaced; null: to none.
+  /// Reports each call of a layer to `timer`, which outlives the model or is replaced; null: to
+  /// none.
   void time_layers(LayerTimer* timer) { timer_ = timer; }
 
   /// Operations of one call, two per multiply-add.
   double forward_flops() const;
   /// Operations of forward and backward.
   double training_flops() const;
-  std::size_t activation_bytes() const { return slots_.size() * slot(0).activations.bytes(); }
-  std::size_t workspace_bytes() const { return slots_.size() * slot(0).workspace.bytes(); }
+  /// Without those of another model.
+  std::size_t activation_bytes() const { return slots_.size() * slot(0).activations.own_bytes(); }
+  std::size_t workspace_bytes() const { return slots_.size() * slot(0).workspace.own_bytes(); }
 
  private:
   struct Slot {
@@ -130,6 +133,7 @@ class Model {
   Shape input_, output_;
   Type type_, input_type_;
   bool training_;
+  const Model* lender_;  ///< of memory; null: none
   LayerTimer* timer_ = nullptr;
   Chain chain_;
   Layout layout_;

@@ -48,7 +48,7 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
   rows.add(
           "--small-images", OptionRow::Type::text,
           [this](const std::string& text) { small_images = parse_stages(text); },
-          [this] { return text_of(small_images); }, "PIXELS:EPOCH,...",
+          [this] { return text_of(small_images); }, "SIZES",
           "Progressive resizing: smaller images in the first epochs [none]\n"
           "20:3,24:5 trains on images of 20 pixels in height until epoch 3, of 24 until epoch 5, "
           "then of all. A step costs about as much as its pixels. Evaluation uses all pixels.")

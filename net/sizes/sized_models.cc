@@ -37,7 +37,7 @@ std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entr
     models.push_back(
         {epoch, std::make_unique<Model>(device, any, Shape{1, height, width, sample[3]}, classes,
                                         full.input()[0], full.type(),
-                                        /*training=*/true)});
+                                        /*training=*/true, &full)});
     if (!same_parameters(models.back().model->layout(), full.layout())) {
       fail_usage(
           "--small-images: the parameters of {} depend on the size of its images. Omit it, or use "

@@ -17,9 +17,9 @@ struct SmallModel {
   std::unique_ptr<Model> model;
 };
 
-/// Models of `entry` like `full`, which is planned for samples of shape `sample`, for the images of
-/// `stages`. Throws the usage Error if the samples are no larger images, or if a parameter depends
-/// on their size.
+/// Models of `entry` that lie in the memory of `full`, which outlives them and is planned for
+/// samples of shape `sample`, for the images of `stages`. Throws the usage Error if the samples are
+/// no larger images, or if a parameter depends on their size.
 std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entry, Shape sample,
                                           int classes, const Model& full,
                                           const ImageStages& stages);

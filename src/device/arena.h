@@ -23,14 +23,24 @@ class Arena {
     return offset;
   }
   void allocate(Device& device) { memory_ = device.allocate(bytes_, Place::device); }
+  /// In place of allocate(): the places lie in the memory of `other`, which outlives this, if they
+  /// fit. Returns whether they do.
+  bool share(const Arena& other) {
+    shares_ = bytes_ <= other.bytes_;
+    if (shares_) memory_ = Memory(other.memory_.get(), [](std::byte*) {});
+    return shares_;
+  }
 
   void* at(std::size_t offset) const { return memory_.get() + offset; }
   View view(std::size_t offset, Shape shape, Type type) const { return {at(offset), shape, type}; }
   std::size_t bytes() const { return bytes_; }
+  /// Without shared memory.
+  std::size_t own_bytes() const { return shares_ ? 0 : bytes_; }
 
  private:
   std::size_t bytes_ = 0;
   Memory memory_;
+  bool shares_ = false;
 };
 
 }  // namespace lockstep
