@@ -32,14 +32,22 @@ constexpr std::int64_t apply_blocks(std::int64_t rows, std::int64_t columns, std
   return std::clamp<std::int64_t>(lanes > 1 ? 8 * lanes / columns : rows * columns / 4096, 1, rows);
 }
 
-/// The sum of column `c` of `partial`, the sums of `blocks` blocks of rows of `columns`.
-template <class Team>
-HOST_DEVICE double sum_of_blocks(const float* partial, std::int64_t blocks, std::int64_t columns,
-                                 std::int64_t c, Team team) {
-  double sum = 0;
+/// sums[k]: the sum of term(block, k) over `blocks` blocks of rows, for each k below `count`. For
+/// bodies of each_column().
+template <int kMost, class Count, class Team, class Term>
+HOST_DEVICE void add_blocks(std::int64_t blocks, Count count, Team team, const Term& term,
+                            double (&sums)[kMost]) {
+  for (int k = 0; k < count; ++k) sums[k] = 0;
   for (std::int64_t block = team.lane; block < blocks; block += team.lanes)
-    sum += partial[block * columns + c];
-  return team.sum(sum);
+    for_columns(count, [&](int k) { sums[k] += term(block, k); });
+  for (int k = 0; k < count; ++k) sums[k] = team.sum(sums[k]);
+}
+/// The sums of `count` columns of `partial`, the sums of `blocks` blocks of rows of `columns`.
+template <int kMost, class Count, class Team>
+HOST_DEVICE void sum_of_blocks(const float* partial, std::int64_t blocks, std::int64_t columns,
+                               Count count, Team team, double (&sums)[kMost]) {
+  const auto term = [=](std::int64_t block, int k) { return partial[block * columns + k]; };
+  add_blocks(blocks, count, team, term, sums);
 }
 
 /// parts[block * kSums + n]: sum n over a block's elements. element(i, terms) writes the kSums

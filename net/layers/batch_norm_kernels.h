@@ -23,26 +23,21 @@ struct Batch {
   HOST_DEVICE std::int64_t end(std::int64_t block) const {
     return block + 1 < blocks ? (block + 1) * block_rows : rows;
   }
-  /// The blocks' sums of a channel, in double. They begin at `sums`.
-  template <class Team>
-  HOST_DEVICE double total(const float* sums, std::int64_t c, Team team) const {
-    return sum_of_blocks(sums, blocks, channels, c, team);
-  }
-  /// The sum of a channel's squares around the mean of all.
-  template <class Team>
-  HOST_DEVICE double squares(std::int64_t c, float mean_of_all, Team team) const {
+  /// The sums of the channels' squares around the means of all.
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void squares(std::int64_t c, Count count, const float* means, Team team,
+                           double (&sums)[kMost]) const {
     // Two divisions for all blocks.
     const auto full = static_cast<double>(block_rows),
                rest = static_cast<double>(rows - begin(blocks - 1));
     const double share = 1 / full, share_of_rest = 1 / rest;
-    double sum = 0;
-    for (std::int64_t block = team.lane; block < blocks; block += team.lanes) {
+    const float *const own = partial + c, *const around = own + blocks * channels;
+    const auto term = [=, blocks = blocks, channels = channels](std::int64_t block, int k) {
       const bool last = block + 1 == blocks;
-      const double apart =
-          partial[block * channels + c] * (last ? share_of_rest : share) - mean_of_all;
-      sum += partial[(blocks + block) * channels + c] + (last ? rest : full) * apart * apart;
-    }
-    return team.sum(sum);
+      const double apart = own[block * channels + k] * (last ? share_of_rest : share) - means[k];
+      return around[block * channels + k] + (last ? rest : full) * apart * apart;
+    };
+    add_blocks(blocks, count, team, term, sums);
   }
 };
 
@@ -130,10 +125,11 @@ struct Total {
   Batch<T> b;
   const float* partial;
   float* to;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    const double sum = b.total(partial, c, team);
-    if (team.lane == 0) to[c] = static_cast<float>(sum);
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
+    double sum[kMost];
+    sum_of_blocks(partial + c, b.blocks, b.channels, count, team, sum);
+    if (team.lane == 0) write(to + c, count, [&](int k) { return static_cast<float>(sum[k]); });
   }
 };
 
@@ -145,13 +141,15 @@ struct MeanAndSquares {
   std::int64_t rows;  ///< of all shards
   const float* sum;
   float* to;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    const float mean = sum[c] / static_cast<float>(rows);
-    const double squares = b.squares(c, mean, team);
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
+    float mean[kMost];
+    double squares[kMost];
+    for_columns(count, [&](int k) { mean[k] = sum[c + k] / static_cast<float>(rows); });
+    b.squares(c, count, mean, team, squares);
     if (team.lane != 0) return;
-    b.mean[c] = mean;
-    to[c] = static_cast<float>(squares);
+    write(b.mean + c, count, [&](int k) { return mean[k]; });
+    write(to + c, count, [&](int k) { return static_cast<float>(squares[k]); });
   }
 };
 
@@ -179,14 +177,17 @@ template <class T>
 struct Statistics {
   Batch<T> b;
   Variance to;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    const auto sum = static_cast<float>(b.total(b.partial, c, team));
-    const float mean = sum / static_cast<float>(b.rows);
-    const auto squares = static_cast<float>(b.squares(c, mean, team));
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
+    double sum[kMost];
+    float mean[kMost];
+    sum_of_blocks(b.partial + c, b.blocks, b.channels, count, team, sum);
+    for_columns(count,
+                [&](int k) { mean[k] = static_cast<float>(sum[k]) / static_cast<float>(b.rows); });
+    b.squares(c, count, mean, team, sum);
     if (team.lane != 0) return;
-    b.mean[c] = mean;
-    to.write(c, squares);
+    write(b.mean + c, count, [&](int k) { return mean[k]; });
+    for_columns(count, [&](int k) { to.write(c + k, static_cast<float>(sum[k])); });
   }
 };
 
@@ -276,15 +277,17 @@ struct WriteGradients {
   const float* batch_variance;
   float *gamma, *beta, *mean, *variance;
   float share;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    const double sum = b.total(b.partial, c, team),
-                 product = b.total(b.partial + b.blocks * b.channels, c, team);
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
+    double sum[kMost], product[kMost];
+    sum_of_blocks(b.partial + c, b.blocks, b.channels, count, team, sum);
+    const float* const products = b.partial + b.blocks * b.channels + c;
+    sum_of_blocks(products, b.blocks, b.channels, count, team, product);
     if (team.lane != 0) return;
-    beta[c] = static_cast<float>(sum);
-    gamma[c] = static_cast<float>(product);
-    mean[c] = share * b.mean[c];
-    variance[c] = share * batch_variance[c];
+    write(beta + c, count, [&](int k) { return static_cast<float>(sum[k]); });
+    write(gamma + c, count, [&](int k) { return static_cast<float>(product[k]); });
+    write(mean + c, count, [&](int k) { return share * b.mean[c + k]; });
+    write(variance + c, count, [&](int k) { return share * batch_variance[c + k]; });
   }
 };
 

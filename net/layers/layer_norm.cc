@@ -88,13 +88,14 @@ struct AddBlocks {
   const float* partial;
   float *gamma, *beta;
   std::int64_t blocks, columns;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    const double first = sum_of_blocks(partial, blocks, columns, c, team),
-                 second = sum_of_blocks(partial + blocks * columns, blocks, columns, c, team);
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
+    double first[kMost], second[kMost];
+    sum_of_blocks(partial + c, blocks, columns, count, team, first);
+    sum_of_blocks(partial + blocks * columns + c, blocks, columns, count, team, second);
     if (team.lane != 0) return;
-    gamma[c] = static_cast<float>(first);
-    beta[c] = static_cast<float>(second);
+    write(gamma + c, count, [&](int k) { return static_cast<float>(first[k]); });
+    write(beta + c, count, [&](int k) { return static_cast<float>(second[k]); });
   }
 };
 

@@ -66,10 +66,11 @@ struct AddBlocks {
   const float* partial;
   float* to;
   std::int64_t blocks, channels;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
-    const double sum = sum_of_blocks(partial, blocks, channels, c, team);
-    if (team.lane == 0) to[c] = static_cast<float>(sum);
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
+    double sum[kMost];
+    sum_of_blocks(partial + c, blocks, channels, count, team, sum);
+    if (team.lane == 0) write(to + c, count, [&](int k) { return static_cast<float>(sum[k]); });
   }
 };
 

@@ -66,13 +66,6 @@ struct Alone {
   }
 };
 
-/// A body of each_column() as one of each().
-template <class Body>
-struct AloneInColumn {
-  Body body;
-  HOST_DEVICE void operator()(std::int64_t c) const { body(c, Alone{}); }
-};
-
 /// The least number of elements for which another thread pays.
 inline constexpr std::int64_t kGrain = 16384;
 /// each() cuts its elements at multiples of this number. So an element lies in a whole register, or
@@ -121,6 +114,21 @@ void each(Stream& stream, std::int64_t n, Body body) {
   each_on_host(stream, n, body);
 }
 
+/// each_row() on cores.
+template <class Body>
+void each_row_on_host(Stream& stream, std::int64_t rows, std::int64_t columns, Body body) {
+  const std::int64_t grain = kGrain / std::clamp<std::int64_t>(columns, 1, kGrain);
+  stream.enqueue([threads = stream.threads(), rows, grain, body] {
+    parallel_for(threads, rows, grain, [&body](std::int64_t begin, std::int64_t end) {
+      const Body own = body;
+      if constexpr (requires { own.idle(); }) {
+        if (own.idle()) return;
+      }
+      for (std::int64_t row = begin; row < end; ++row) own(row, Alone{});
+    });
+  });
+}
+
 /// Enqueues body(row, team) for every row in 0 .. rows-1. A row has about `columns` elements of
 /// work: `for (i = team.lane; i < columns; i += team.lanes)`. No row may depend on another.
 template <class Body>
@@ -134,30 +142,35 @@ void each_row(Stream& stream, std::int64_t rows, std::int64_t columns, Body body
 #ifdef LOCKSTEP_HOST_TEAM
   if (host_team) return stream.enqueue([rows, body] { share_rows(rows, body); });
 #endif
-  const std::int64_t grain = kGrain / std::clamp<std::int64_t>(columns, 1, kGrain);
-  stream.enqueue([threads = stream.threads(), rows, grain, body] {
-    parallel_for(threads, rows, grain, [&body](std::int64_t begin, std::int64_t end) {
-      const Body own = body;
-      if constexpr (requires { own.idle(); }) {
-        if (own.idle()) return;
-      }
-      for (std::int64_t row = begin; row < end; ++row) own(row, Alone{});
-    });
-  });
+  each_row_on_host(stream, rows, columns, body);
 }
 
-/// Enqueues body(c, team) for every column c in 0 .. columns-1 of about `rows` elements of work,
-/// which the team shares as in each_row(). The CPU vectorises over the columns, as each() does.
+/// A body of each_column() as one of each_row().
 template <class Body>
-void each_column(Stream& stream, std::int64_t columns, [[maybe_unused]] std::int64_t rows,
-                 Body body) {
+struct OneColumn {
+  Body body;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Team team) const {
+    body.template operator()<1>(c, std::integral_constant<int, 1>(), team);
+  }
+};
+
+/// Enqueues body.operator()<kMost>(first, count, team) for columns [first, first + count), until
+/// all of `columns` are computed. kMost and count are those of each_block(), and on a GPU 1. A
+/// column is about `rows` elements of work, which the team shares as in each_row().
+template <class Body>
+void each_column(Stream& stream, std::int64_t columns, std::int64_t rows, Body body) {
 #ifdef __CUDACC__
-  if (stream.cuda() != nullptr) return each_row(stream, columns, rows, body);
+  if (stream.cuda() != nullptr) return each_row(stream, columns, rows, OneColumn<Body>{body});
 #endif
 #ifdef LOCKSTEP_HOST_TEAM
-  if (host_team) return each_row(stream, columns, rows, body);
+  if (host_team) return each_row(stream, columns, rows, OneColumn<Body>{body});
 #endif
-  each_on_host(stream, columns, AloneInColumn<Body>{body});
+  const auto neighbours = [=](std::int64_t part, Alone team) {
+    const std::int64_t first = part * kCut, left = columns - first;
+    body.template operator()<kCut>(first, static_cast<int>(std::min(left, kCut)), team);
+  };
+  each_row_on_host(stream, ceil_div(columns, kCut), kCut * rows, neighbours);
 }
 
 /// Calls body for all columns of a block, on a core: in vector registers if they are few. More are

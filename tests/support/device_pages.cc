@@ -30,7 +30,7 @@ bool is_mapped(std::uintptr_t address) {
 
 bool is_kernel(const std::type_info& type) {
   const std::string_view name = type.name();  // mangled, so that most work costs nothing
-  for (const char* call : {"12each_on_hostI", "8each_rowI", "10each_blockI"})
+  for (const char* call : {"12each_on_hostI", "16each_row_on_hostI", "10each_blockI"})
     if (name.find(std::string("8lockstep") + call) != name.npos) return true;
   return false;
 }
