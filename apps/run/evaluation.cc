@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "apps/run/test_views.h"
 #include "apps/step/replica_check.h"
 #include "src/base/check.h"
 #include "src/base/elementary.h"
@@ -123,11 +122,8 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
                            size_of(model_.input_type()));
   labels_ = arena_.reserve(static_cast<std::size_t>(batch_) * sizeof(std::int32_t));
   sums_ = arena_.reserve(sums_bytes_);
-  if (views) {
-    view_ = arena_.reserve(model_.input().count() * size_of(type));
-    mean_ = arena_.reserve(static_cast<std::size_t>(batch_) * classes * sizeof(float));
-  }
   arena_.allocate(device);
+  if (views) views_.emplace(device, model_, dataset.classes());
   host_ = device.allocate(arena_.bytes(), Place::host);
   change_to(dataset);
 }
@@ -166,7 +162,7 @@ Evaluation::~Evaluation() {
 
 std::size_t Evaluation::bytes() const {
   return model_.activation_bytes() + model_.workspace_bytes() + 2 * arena_.bytes() +
-         (resident_ ? resident_->bytes() : 0);
+         (resident_ ? resident_->bytes() : 0) + (views_ ? views_->bytes() : 0);
 }
 
 void Evaluation::copy_batch(View images) {
@@ -204,11 +200,41 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
     const auto* position = later ? reinterpret_cast<const std::int64_t*>(first_.get()) : nullptr;
     resident_->enqueue_batch(*stream_, {.position = position, .offset = first}, {images, labels});
   }
-  View logits = view_ > 0 ? mean_of_views(images) : model_.forward(*stream_, images);
+  View logits = views_ ? views_->of_batch(*stream_, images) : model_.forward(*stream_, images);
   logits.shape = logits.shape.with_batch(count);
-  auto* score = static_cast<Score*>(arena_.at(sums_));
-  softmax_cross_entropy(*stream_, logits, labels, 0, {}, score,
-                        reinterpret_cast<std::int64_t*>(score + 1));
+  score(logits, labels);
+  return logits;
+}
+
+void Evaluation::score(View logits, View labels) {
+  auto* sums = static_cast<Score*>(arena_.at(sums_));
+  softmax_cross_entropy(*stream_, logits, labels, 0, {}, sums,
+                        reinterpret_cast<std::int64_t*>(sums + 1));
+}
+
+std::int64_t Evaluation::batches_in_a_row(int ranks) const {
+  // The last batch of uncertain images is half full on average, which costs two forward passes.
+  constexpr std::int64_t kMost = 10;
+  if (!gathers()) return 1;
+  const std::int64_t batches = ceil_div(std::max<std::int64_t>(dataset_->size(), 1), batch_),
+                     rounds = ceil_div(batches, ranks * kMost);
+  return ceil_div(batches, ranks * rounds);
+}
+
+View Evaluation::gather_batch(bool finish) {
+  if (!rows_.empty()) {
+    const View images = arena_.view(images_, model_.input(), model_.input_type());
+    copy_batch(images);
+    views_->add(*stream_, images, rows_);
+  }
+  if (!finish) return {};
+  const View logits = views_->finish(*stream_);
+  rows_ = views_->samples();
+  if (rows_.empty()) return {};
+  std::vector<std::int32_t> labels;
+  for (const std::int64_t sample : rows_) labels.push_back(dataset_->label(sample));
+  score(logits, {labels.data(), {std::ssize(labels)}, Type::i32});
+  stream_->synchronize();
   return logits;
 }
 
@@ -234,18 +260,6 @@ View Evaluation::on_host(View logits) {
   }
   stream_->synchronize();
   return logits;
-}
-
-View Evaluation::mean_of_views(View images) {
-  const View seen = arena_.view(view_, images.shape, images.type);
-  View mean;
-  for (const TestView& view : kTestViews) {
-    see(*stream_, images, view, seen);
-    const View logits = model_.forward(*stream_, seen);
-    mean = arena_.view(mean_, logits.shape, Type::f32);
-    add_weighted(*stream_, logits, view.weight, &view == &kTestViews.front(), mean);
-  }
-  return mean;
 }
 
 Answers Evaluation::first_batch() {
@@ -293,17 +307,25 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   if (std::exchange(captured_.parameters, parameters) != parameters) captured_.graph.reset();
   if (mistakes_) mistakes_->clear();
   if (probabilities_) count_probabilities();
-  const std::int64_t batches = ceil_div(dataset_->size(), batch_);
-  for (std::int64_t round = 0; round < batches; round += comm.size()) {
-    const std::int64_t first = (round + comm.rank()) * batch_,
-                       count = std::min(batch_, dataset_->size() - first);
+  // In a round each rank scores `turns` batches, one after the other.
+  const std::int64_t batches = ceil_div(dataset_->size(), batch_),
+                     turns = batches_in_a_row(comm.size()), in_round = turns * comm.size();
+  for (std::int64_t i = 0; i < ceil_div(batches, in_round) * turns; ++i) {
+    const std::int64_t turn = i % turns, round = (i - turn) * comm.size(),
+                       first = (round + comm.rank() * turns + turn) * batch_,
+                       count = std::clamp<std::int64_t>(dataset_->size() - first, 0, batch_);
     std::string predicted;
     agree(comm, [&] {
-      if (count <= 0) return;
       rows_ = from(first, count);
-      // The first batch may do work that is done only once. The others are repeated.
-      const bool repeats = resident_ && round > 0 && count == batch_;
-      View logits = repeats ? repeat_batch(first / batch_) : score_batch(first, count);
+      View logits;
+      if (gathers()) {
+        if (turn == 0) views_->clear();
+        logits = gather_batch(/*finish=*/turn + 1 == turns);
+      } else if (count > 0) {
+        // The first batch may do work that is done only once. The others are repeated.
+        const bool repeats = resident_ && round > 0 && count == batch_;
+        logits = repeats ? repeat_batch(first / batch_) : score_batch(first, count);
+      }
       if (!logits || !(mistakes_ || predictions_ || probabilities_)) return;
       logits = on_host(logits);
       if (probabilities_) add_probabilities(*dataset_, rows_, logits, *probabilities_);
@@ -311,8 +333,9 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
       if (predictions_) predicted = predictions_->rows(*dataset_, rows_, logits);
     });
     if (predictions_) predictions_->append(comm, predicted);
-    const std::int64_t done = std::min(round + comm.size(), batches);
-    const bool enough = !keep_going(static_cast<double>(done) / static_cast<double>(batches));
+    const std::int64_t done = round * turns + std::min(in_round, batches - round) * (turn + 1);
+    const bool enough =
+        !keep_going(static_cast<double>(done) / static_cast<double>(batches * turns));
     if (comm.max(enough) > 0) return std::nullopt;
   }
   device_.copy(*stream_, host_sums, arena_.at(sums_), sums_bytes_);

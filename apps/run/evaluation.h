@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/record/evaluation_result.h"
+#include "apps/run/mean_of_views.h"
 #include "apps/run/predictions.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
@@ -61,8 +62,8 @@ class Evaluation {
   /// host's memory, so that the ranks share the work on few photos.
   static std::int64_t batch_size(const Device& device, const Dataset& dataset);
 
-  /// With `views` the logits of an image are the weighted mean of those of kTestViews. Throws the
-  /// usage Error if samples are no images.
+  /// With `views` the logits of an image are those of MeanOfViews. Throws the usage Error if
+  /// samples are no images.
   Evaluation(Device& device, const ModelEntry& entry, const Dataset& dataset, Type type,
              bool views = false);
   ~Evaluation();
@@ -105,7 +106,15 @@ class Evaluation {
   View repeat_batch(std::int64_t number);
   /// The same logits in memory of the host, when they are ready.
   View on_host(View logits);
-  View mean_of_views(View images);
+  /// If gathers(): computes views of the samples of rows_. With `finish` scores all samples since
+  /// the last such call, then in rows_, and returns their logits; else returns an empty view.
+  View gather_batch(bool finish);
+  /// Whether uncertain images of several batches share the other views.
+  bool gathers() const { return views_ && device_.traits().memory_is_host; }
+  /// Batches of a rank in a row before it scores them, for `ranks`.
+  std::int64_t batches_in_a_row(int ranks) const;
+  /// Enqueues the work that scores these logits.
+  void score(View logits, View labels);
   /// Reads the samples of rows_ on the host and enqueues their copy. Damaged ones leave rows_.
   void copy_batch(View images);
 
@@ -116,8 +125,6 @@ class Evaluation {
   std::unique_ptr<Stream> stream_;
   /// Places of a batch, and of sums: a Score, then the confusion table.
   std::size_t images_, labels_, sums_, sums_bytes_;
-  /// With views, places of a batch in one view, and of the mean logits in fp32. 0: without views.
-  std::size_t view_ = 0, mean_ = 0;
   Arena arena_;     ///< with these places
   Memory weights_;  ///< of load()
   Memory host_;     ///< on the host, with the same places
@@ -132,6 +139,7 @@ class Evaluation {
     std::unique_ptr<Graph> graph;
     View logits = {};
   } captured_;
+  std::optional<MeanOfViews> views_;
   std::vector<std::int64_t> rows_;  ///< the samples of the batch
   std::optional<WorstMistakes> mistakes_;
   std::optional<ProbabilityCounts> probabilities_;

@@ -1,5 +1,8 @@
 #include "apps/run/test_views.h"
 
+#include <cmath>
+#include <limits>
+
 #include "src/data/augment.h"
 #include "src/device/each.h"
 
@@ -25,10 +28,40 @@ template <class T>
 struct AddWeighted {
   const T* logits;
   float weight;
-  bool first;
+  const float* before;  ///< or null
   float* sum;
   HOST_DEVICE void operator()(std::int64_t i) const {
-    sum[i] = std::fma(weight, static_cast<float>(logits[i]), first ? 0.0f : sum[i]);
+    sum[i] = std::fma(weight, static_cast<float>(logits[i]), before == nullptr ? 0.0f : before[i]);
+  }
+};
+
+/// NaN counts as uncertain if all logits are NaN, else as no logit.
+template <class Team>
+HOST_DEVICE bool certain(const float* sums, std::int64_t classes, Team team) {
+  constexpr float kNone = -std::numeric_limits<float>::infinity();
+  float highest = kNone, next = kNone;
+  for (std::int64_t c = team.lane; c < classes; c += team.lanes)
+    highest = sums[c] > highest ? sums[c] : highest;
+  highest = team.max(highest);
+  std::int64_t place = classes;
+  for (std::int64_t c = team.lane; c < classes; c += team.lanes)
+    place = sums[c] == highest && c < place ? c : place;
+  place = team.min(place);
+  for (std::int64_t c = team.lane; c < classes; c += team.lanes)
+    next = c != place && sums[c] > next ? sums[c] : next;
+  return (highest - team.max(next)) * kFirstFactor >= kCertain;
+}
+
+struct ChooseCertain {
+  const float* first;
+  float* mean;
+  std::int64_t classes;
+  template <class Team>
+  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
+    const float* const sums = first + row * classes;
+    if (!certain(sums, classes, team)) return;
+    for (std::int64_t c = team.lane; c < classes; c += team.lanes)
+      mean[row * classes + c] = kFirstFactor * sums[c];
   }
 };
 
@@ -44,11 +77,21 @@ void see(Stream& stream, View images, const TestView& view, View to) {
   });
 }
 
-void add_weighted(Stream& stream, View logits, float weight, bool first, View sum) {
+void add_weighted(Stream& stream, View logits, float weight, View before, View sum) {
   dispatch(logits.type, [&](auto* tag) {
     using T = std::remove_pointer_t<decltype(tag)>;
-    each(stream, logits.count(), AddWeighted<T>{logits.as<T>(), weight, first, sum.as<float>()});
+    each(stream, logits.count(),
+         AddWeighted<T>{logits.as<T>(), weight, before ? before.as<float>() : nullptr,
+                        sum.as<float>()});
   });
+}
+
+bool is_certain(const float* sums, std::int64_t classes) { return certain(sums, classes, Alone{}); }
+
+void choose_certain(Stream& stream, View first, View mean) {
+  const std::int64_t classes = first.shape.row();
+  each_row(stream, first.shape[0], classes,
+           ChooseCertain{first.as<float>(), mean.as<float>(), classes});
 }
 
 }  // namespace lockstep

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "apps/run/classifier.h"
@@ -40,10 +41,13 @@ class Noise : public Dataset {
     return bytes;
   }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    if (damage() != nullptr && damaged(index)) throw DamagedSample("damaged", "Replace it");
     if (format().kind != SampleFormat::Kind::values) return Dataset::read(index, random, out, type);
     Noise(true).read(index, random, out, type);
   }
   std::string describe() const override { return "noise"; }
+  /// With a log, which skips them.
+  static bool damaged(std::int64_t index) { return index % 100 == 3 || index / 100 == 2; }
 
  private:
   std::int64_t size_;
@@ -142,10 +146,9 @@ TEST_F(Evaluations, WriteThePredictionsThatTheyCount) {
   const std::vector<std::string> names{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
   const auto cpu = make_cpu_device(1), later = make_async_device();
   // Writes the predictions on all ranks or on one. Returns the file on rank 0.
-  const auto predict = [&](Device& device, const Comm& comm, bool stored,
+  const auto predict = [&](Device& device, const Comm& comm, const Noise& data, bool views,
                            EvaluationResult& result) {
-    const Noise data(stored);
-    Evaluation evaluation(device, kEntry, data, Type::f32);
+    Evaluation evaluation(device, kEntry, data, Type::f32, views);
     float* const weights = evaluation.load(comm_, checkpoint(), "parameters");
     PredictionFile predictions(comm.rank() == 0 ? file : "", data, names);
     evaluation.write_predictions(predictions);
@@ -157,18 +160,37 @@ TEST_F(Evaluations, WriteThePredictionsThatTheyCount) {
     std::filesystem::remove(file);
     return text;
   };
+  Noise damaged(false);
+  damaged.log_damage(std::make_shared<DamageLog>(/*skip=*/true, "Replace it"));
   EvaluationResult result;
-  const std::string wanted = predict(*cpu, comm_, false, result);
-  for (const bool stored : {false, true}) {
-    EXPECT_EQ(predict(*later, comm_, stored, result), wanted);
-    const std::string alone = predict(*cpu, alone_of(comm_), stored, result);
-    if (comm_.rank() == 0) {
+  std::string wanted;
+  for (const bool views : {true, false}) {
+    for (const Noise& data : {damaged, Noise(false), Noise(true)}) {
+      wanted = predict(*cpu, comm_, data, views, result);
+      EXPECT_EQ(predict(*later, comm_, data, views, result), wanted);
+      const std::string alone = predict(*cpu, alone_of(comm_), data, views, result);
+      if (comm_.rank() != 0) continue;
       EXPECT_EQ(alone, wanted);
+      const std::vector<std::string> lines = lines_of(wanted);
+      std::int64_t row = 0, certain = 0;
+      for (std::int64_t sample = 0; sample < data.size(); ++sample) {
+        if (data.damage() != nullptr && Noise::damaged(sample)) continue;
+        ASSERT_LT(++row, std::ssize(lines));
+        const std::vector<std::string> fields = split(lines[row], ',');
+        EXPECT_EQ(fields[0], std::to_string(sample));
+        std::vector<double> p;
+        for (int c = 0; c < kClasses; ++c) p.push_back(std::stod(fields[3 + c]));
+        std::sort(p.rbegin(), p.rend());
+        certain += p[0] > 8 * p[1];
+      }
+      EXPECT_EQ(std::ssize(lines), row + 1);
+      EXPECT_EQ(result.score.samples, row);
+      EXPECT_GT(certain, 0);
+      EXPECT_LT(certain, row);
     }
   }
   if (comm_.rank() != 0) return;
   const std::vector<std::string> lines = lines_of(wanted);
-  ASSERT_EQ(std::ssize(lines), Noise(true).size() + 1);
   EXPECT_TRUE(lines[0].starts_with("sample,true,predicted,p(0),p(1),p(2),")) << lines[0];
   std::vector<std::int64_t> counts(kClasses * kClasses);
   for (std::size_t i = 1; i < lines.size(); ++i) {
@@ -236,17 +258,20 @@ TEST_F(Evaluations, RepeatABatchAsAGraph) {
 }
 
 TEST_F(Evaluations, StopOnAllRanksIfOneStops) {
-  const auto device = make_async_device();
+  const auto cpu = make_cpu_device(1), later = make_async_device();
   const Noise data(true);
-  Evaluation evaluation(*device, kEntry, data, Type::f32);
-  int rounds = 0;
-  const auto result =
-      evaluation.run(comm_, evaluation.load(comm_, checkpoint(), "parameters"), [&](double) {
-        ++rounds;
-        return comm_.rank() != comm_.size() - 1;
-      });
-  EXPECT_FALSE(result);
-  EXPECT_EQ(rounds, 1);
+  for (Device* const device : {later.get(), cpu.get()}) {
+    Evaluation evaluation(*device, kEntry, data, Type::f32, /*views=*/device == cpu.get());
+    float* const weights = evaluation.load(comm_, checkpoint(), "parameters");
+    int rounds = 0;
+    const auto stopped = evaluation.run(comm_, weights, [&](double) {
+      ++rounds;
+      return comm_.rank() != comm_.size() - 1;
+    });
+    EXPECT_FALSE(stopped);
+    EXPECT_EQ(rounds, 1);
+    EXPECT_EQ(evaluation.run(comm_, weights, kToTheEnd)->score.samples, data.size());
+  }
 }
 
 TEST_F(Evaluations, ReturnTheCpusFirstBatch) {
