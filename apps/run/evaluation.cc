@@ -55,6 +55,11 @@ void add_probabilities(const Dataset& data, const std::vector<std::int64_t>& sam
   });
 }
 
+/// Batches of each rank in a round, at most `most`, if all rounds have about the same number.
+std::int64_t share(std::int64_t batches, std::int64_t ranks, std::int64_t most) {
+  return batches == 0 ? 1 : ceil_div(batches, ranks * ceil_div(batches, ranks * most));
+}
+
 /// `count` numbers from `first` on.
 std::vector<std::int64_t> from(std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> numbers(count);
@@ -212,15 +217,6 @@ void Evaluation::score(View logits, View labels) {
                         reinterpret_cast<std::int64_t*>(sums + 1));
 }
 
-std::int64_t Evaluation::batches_in_a_row(int ranks) const {
-  // The last batch of uncertain images is half full on average, which costs two forward passes.
-  constexpr std::int64_t kMost = 10;
-  if (!gathers()) return 1;
-  const std::int64_t batches = ceil_div(std::max<std::int64_t>(dataset_->size(), 1), batch_),
-                     rounds = ceil_div(batches, ranks * kMost);
-  return ceil_div(batches, ranks * rounds);
-}
-
 View Evaluation::gather_batch(bool finish) {
   if (!rows_.empty()) {
     const View images = arena_.view(images_, model_.input(), model_.input_type());
@@ -307,9 +303,10 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   if (std::exchange(captured_.parameters, parameters) != parameters) captured_.graph.reset();
   if (mistakes_) mistakes_->clear();
   if (probabilities_) count_probabilities();
-  // In a round each rank scores `turns` batches, one after the other.
-  const std::int64_t batches = ceil_div(dataset_->size(), batch_),
-                     turns = batches_in_a_row(comm.size()), in_round = turns * comm.size();
+  // In a round each rank scores `turns` batches in a row. The last batch of their uncertain images
+  // is half full on average, which costs two forward passes.
+  const std::int64_t batches = ceil_div(dataset_->size(), batch_), most = gathers() ? 10 : 1,
+                     turns = share(batches, comm.size(), most), in_round = turns * comm.size();
   for (std::int64_t i = 0; i < ceil_div(batches, in_round) * turns; ++i) {
     const std::int64_t turn = i % turns, round = (i - turn) * comm.size(),
                        first = (round + comm.rank() * turns + turn) * batch_,

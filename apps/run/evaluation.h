@@ -111,8 +111,6 @@ class Evaluation {
   View gather_batch(bool finish);
   /// Whether uncertain images of several batches share the other views.
   bool gathers() const { return views_ && device_.traits().memory_is_host; }
-  /// Batches of a rank in a row before it scores them, for `ranks`.
-  std::int64_t batches_in_a_row(int ranks) const;
   /// Enqueues the work that scores these logits.
   void score(View logits, View labels);
   /// Reads the samples of rows_ on the host and enqueues their copy. Damaged ones leave rows_.

@@ -51,11 +51,11 @@ void MeanOfViews::add(Stream& stream, View images, const std::vector<std::int64_
   auto* const waiting = static_cast<std::byte*>(arena_.at(waiting_));
   const auto* image = static_cast<const std::byte*>(images.data);
   const float* sums = first.as<float>();
+  auto* const mean = logits(mean_).as<float>();
   for (const std::int64_t sample : samples) {
-    const bool certain = is_certain(sums, classes_);
-    for (std::int64_t c = 0; c < classes_; ++c)
-      means_.push_back(certain ? kFirstFactor * sums[c] : sums[c]);
-    if (!certain) {
+    for (std::int64_t c = 0; c < classes_; ++c) means_.push_back(kFirstFactor * sums[c]);
+    if (!is_certain(sums, classes_)) {
+      std::copy_n(sums, classes_, mean + std::ssize(uncertain_) * classes_);
       std::memcpy(waiting + uncertain_.size() * image_bytes, image, image_bytes);
       uncertain_.push_back(std::ssize(samples_));
     }
@@ -69,12 +69,10 @@ void MeanOfViews::add(Stream& stream, View images, const std::vector<std::int64_
 void MeanOfViews::finish_waiting(Stream& stream) {
   if (uncertain_.empty()) return;
   const View mean = logits(mean_);
-  auto* row = mean.as<float>();
-  for (const std::int64_t i : uncertain_) row = std::copy_n(&means_[i * classes_], classes_, row);
   add_views(stream, arena_.view(waiting_, model_.input(), model_.input_type()), kFirstViews,
             kTestViews.size(), mean, mean);
   stream.synchronize();
-  row = mean.as<float>();
+  const float* row = mean.as<float>();
   for (const std::int64_t i : uncertain_) {
     std::copy_n(row, classes_, &means_[i * classes_]);
     row += classes_;

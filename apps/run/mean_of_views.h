@@ -13,7 +13,7 @@ namespace lockstep {
 /// the same in any batch. One thread at a time.
 class MeanOfViews {
  public:
-  /// Of images for `model`, in batches of its size. Both outlive this.
+  /// For batches of `model`. It and the device outlive this.
   MeanOfViews(Device& device, Model& model, int classes);
   std::size_t bytes() const { return arena_.bytes(); }
 
@@ -46,7 +46,7 @@ class MeanOfViews {
   std::size_t seen_, first_, mean_, waiting_ = 0;
   Arena arena_;
   std::vector<std::int64_t> samples_;
-  std::vector<float> means_;             ///< of samples_, in rows
+  std::vector<float> means_;             ///< of samples_; rows of images that wait are unset
   std::vector<std::int64_t> uncertain_;  ///< the rows of the images that wait
 };
 

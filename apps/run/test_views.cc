@@ -1,7 +1,6 @@
 #include "apps/run/test_views.h"
 
 #include <cmath>
-#include <limits>
 
 #include "src/data/augment.h"
 #include "src/device/each.h"
@@ -35,33 +34,14 @@ struct AddWeighted {
   }
 };
 
-/// NaN counts as uncertain if all logits are NaN, else as no logit.
-template <class Team>
-HOST_DEVICE bool certain(const float* sums, std::int64_t classes, Team team) {
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
-  float highest = kNone, next = kNone;
-  for (std::int64_t c = team.lane; c < classes; c += team.lanes)
-    highest = sums[c] > highest ? sums[c] : highest;
-  highest = team.max(highest);
-  std::int64_t place = classes;
-  for (std::int64_t c = team.lane; c < classes; c += team.lanes)
-    place = sums[c] == highest && c < place ? c : place;
-  place = team.min(place);
-  for (std::int64_t c = team.lane; c < classes; c += team.lanes)
-    next = c != place && sums[c] > next ? sums[c] : next;
-  return (highest - team.max(next)) * kFirstFactor >= kCertain;
-}
-
 struct ChooseCertain {
   const float* first;
   float* mean;
   std::int64_t classes;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const float* const sums = first + row * classes;
-    if (!certain(sums, classes, team)) return;
-    for (std::int64_t c = team.lane; c < classes; c += team.lanes)
-      mean[row * classes + c] = kFirstFactor * sums[c];
+  HOST_DEVICE void operator()(std::int64_t row) const {
+    if (!is_certain(first + row * classes, classes)) return;
+    for (std::int64_t i = row * classes; i < (row + 1) * classes; ++i)
+      mean[i] = kFirstFactor * first[i];
   }
 };
 
@@ -86,12 +66,9 @@ void add_weighted(Stream& stream, View logits, float weight, View before, View s
   });
 }
 
-bool is_certain(const float* sums, std::int64_t classes) { return certain(sums, classes, Alone{}); }
-
 void choose_certain(Stream& stream, View first, View mean) {
-  const std::int64_t classes = first.shape.row();
-  each_row(stream, first.shape[0], classes,
-           ChooseCertain{first.as<float>(), mean.as<float>(), classes});
+  each(stream, first.shape[0],
+       ChooseCertain{first.as<float>(), mean.as<float>(), first.shape.row()});
 }
 
 }  // namespace lockstep

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <limits>
 
+#include "src/base/host_device.h"
 #include "src/device/device.h"
 
 namespace lockstep {
@@ -41,8 +44,16 @@ inline constexpr float kCertain = 2.0794415f;
 /// Enqueues sum = before + weight * logits in fp32. `before` may be `sum`, or empty: 0.
 void add_weighted(Stream& stream, View logits, float weight, View before, View sum);
 
-/// Whether an image is certain. `sums`: its weighted logits, added over the first views.
-bool is_certain(const float* sums, std::int64_t classes);
+/// Whether an image is certain. `sums`: its weighted logits, added over the first views. A NaN is
+/// no logit; without logits it is uncertain.
+HOST_DEVICE inline bool is_certain(const float* sums, std::int64_t classes) {
+  float highest = -std::numeric_limits<float>::infinity(), next = highest;
+  for (std::int64_t c = 0; c < classes; ++c) {
+    next = sums[c] > highest ? highest : sums[c] > next ? sums[c] : next;
+    highest = sums[c] > highest ? sums[c] : highest;
+  }
+  return (highest - next) * kFirstFactor >= kCertain;
+}
 
 /// Enqueues mean = kFirstFactor * first in the rows of certain images. `first`: as above, in rows.
 void choose_certain(Stream& stream, View first, View mean);
