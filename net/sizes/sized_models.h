@@ -61,7 +61,7 @@ class SizedModels {
   std::unique_ptr<Model> full_;
   std::vector<SmallModel> small_;  ///< those of this epoch and later ones
   std::vector<Memory> shrunk_;     ///< images, by slot
-  /// Of all small models: until this epoch, a step costs that share of one on all pixels.
+  /// For each small model: a step costs that share of one on all pixels until this epoch.
   std::vector<std::pair<double, double>> costs_;
 };
 

@@ -44,7 +44,7 @@ END
 
 # The same with images that grow, from 20 to 24 pixels after step 3 and to 32 after step 6.
 file=airbench94_fast.toml
-growing=(--steps 8 --target 0 --small-images 20:0.4,24:1)
+growing=(--epochs 1.33 --target 0 --small-images 20:0.4,24:1)
 recipe 1 "${growing[@]}" --run "$folder/small"
 expect_line "the first images" '^images 20 pixels in height until epoch 0\.4'
 expect_line "and the next" '^images 24 pixels in height until epoch 1'
@@ -54,7 +54,7 @@ for step in 3 6; do
   recipe 2 "${growing[@]}" --resume "$(step_file "$folder/small_four" $step)" --run "$folder/small_$step"
   expect_same_state "resumed at $step" "$(step_file "$folder/small" 8)" "$(step_file "$folder/small_$step" 8)"
 done
-recipe 1 --steps 8 --target 0 --small-images 20:0.4 --run "$folder/other_sizes"
+recipe 1 --epochs 1.33 --target 0 --small-images 20:0.4 --run "$folder/other_sizes"
 expect_other_state "the second size makes a difference" "$(step_file "$folder/small" 8)" "$(step_file "$folder/other_sizes" 8)"
 ranks 1 train_cifar --dataset hdf5 --data "$data" --model airbench94 --small-images 32:1 --check
 expect_error "no smaller image" 2 '--small-images 32 32 x 32'

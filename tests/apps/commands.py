@@ -34,6 +34,7 @@ NOT_RUN = [
     ("models.md", r"scripts/train\.sh --model small", "it builds with one more network"),
     ("performance.md", r"bench/peers", "it needs PyTorch and TensorFlow"),
     ("predictions.md", r"predictions\.jsonl", "it takes 20 s"),
+    ("results.md", r"airbench94_fast", "it takes minutes; apps.airbench trains by this recipe"),
     ("runs.md", r"sweep_runs\.py rates\.toml$|runs/rates/", "apps.sweep trains sweeps"),
     ("runs.md", r"^search =|^\[slurm\]", "parts of a file for sweep_runs.py"),
     ("slurm.md", r"^podman|^apptainer", "it needs a network and containers"),
