@@ -46,12 +46,13 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
             "With --accumulate, the statistics cover one micro-batch of each rank.")
       .example(kOnImages.substr(1));
   rows.add(
-          "--small-images", OptionRow::Type::text,
+          "--small-images", OptionRow::Type::word,
           [this](const std::string& text) { small_images = parse_stages(text); },
           [this] { return text_of(small_images); }, "SIZES",
           "Progressive resizing: smaller images in the first epochs [none]\n"
           "20:3,24:5 trains on images of 20 pixels in height until epoch 3, of 24 until epoch 5, "
-          "then of all. A step costs about as much as its pixels. Evaluation uses all pixels.")
+          "then of all; none switches it off. The width follows. A step costs about as much as its "
+          "pixels. Evaluation uses all pixels.")
       .shapes_weights()
       .example("16:5" + kOnImages)
       .also_called({"progressive-resizing"});

@@ -221,9 +221,10 @@ const Fact kTable[] = {
     {"memory", Kind::object, memory_json},
     {"communication", Kind::object, communication_json},
     {"compute", Kind::object, [](const RunParts& p) -> Json {
-       return {
-           {"parameters", p.step.layout().trainable()},
-           {"gflop_per_step_and_rank", p.step.model().training_flops() * p.plan.own_shards * 1e-9}};
+       const double epochs = p.plan.epoch_at(p.plan.steps),
+                    full = p.step.model().training_flops() * p.plan.own_shards;
+       return {{"parameters", p.step.layout().trainable()},
+               {"gflop_per_step_and_rank", full * p.step.work(0, epochs) / epochs * 1e-9}};
      }}};
 
 bool is_of(Kind kind, const Json& value) {

@@ -45,6 +45,14 @@ void scale_rate(const ScheduleOptions& o, RunPlan& plan) {
   }
 }
 
+void note_small_images(const ImageStages& stages, RunPlan& plan) {
+  const double end = plan.epoch_at(plan.steps);
+  if (stages.empty() || stages.back().epoch < end) return;
+  plan.notes.push_back(fmt::format(
+      "the run ends after {:.3g} epochs, before --small-images {} reaches images of all pixels",
+      end, text_of(stages)));
+}
+
 /// Throws if the learning rate overflows, and notes a rate that users may not expect.
 void check_rate(const ScheduleOptions& o, RunPlan& plan) {
   const double end = plan.epoch_at(plan.steps), last = plan.epoch_at(plan.steps - 1);
@@ -188,6 +196,7 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
   note_fitted_batch(o, plan);
   note_few_steps(o, plan);
   note_many_epochs(o, plan);
+  note_small_images(options.model.small_images, plan);
   if (plan.steps > start.step) check_rate(o, plan);
   return plan;
 }

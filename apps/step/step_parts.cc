@@ -90,6 +90,10 @@ std::vector<FactorLayer> factor_layers(const Comm& comm, const std::vector<std::
                                        const StepOptions& options, const RunPlan& plan,
                                        const std::optional<Link>& link) {
   const bool all = options.ranks.reducer == "factors";
+  agree(comm, [&] {
+    if (all && !options.model.small_images.empty())
+      fail_usage("--reducer factors does not work with --small-images. Pass --reducer auto.");
+  });
   const bool possible = comm.size() > 1 && device.traits().memory_is_host &&
                         model.type() == Type::f32 && !options.ranks.tunes_shares &&
                         options.model.small_images.empty();  // they change the factors

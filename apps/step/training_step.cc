@@ -73,7 +73,7 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
 void TrainingStep::choose_model(std::int64_t step) {
   const double epoch = plan_.epoch_at(step);
   if (!models_.changes(epoch)) return;
-  stream_->synchronize();
+  if (slots_.count() > 0) wait_for(slots_.last());
   graph_.reset();
   models_.choose(epoch);
   first_of_model_ = slots_.count();

@@ -10,6 +10,7 @@ ImageStages parse_stages(const std::string& text) {
   constexpr double kLargest = 1 << 14;  // pixels
   constexpr std::size_t kMost = 16;
   ImageStages stages;
+  if (text == "none") return stages;
   for (const std::string& word : split(text, ',')) {
     const std::size_t colon = word.find(':');
     if (colon == word.npos) {

@@ -17,7 +17,7 @@ struct ImageStage {
 /// In the order of the run: heights and epochs rise. After the last one images have all pixels.
 using ImageStages = std::vector<ImageStage>;
 
-/// Reads "20:3,24:5.5". Throws the usage Error.
+/// Reads "20:3,24:5.5", or "none". Throws the usage Error.
 ImageStages parse_stages(const std::string& text);
 /// As parse_stages() reads it.
 std::string text_of(const ImageStages& stages);

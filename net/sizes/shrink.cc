@@ -7,16 +7,16 @@ namespace {
 
 /// The pixels of `from` that pixel number `place` of `to` covers, in units of 1 / to of a pixel.
 struct Covered {
-  int begin, end, to;
+  std::int64_t begin, end, to;
 
-  HOST_DEVICE Covered(int place, int from, int to)
+  HOST_DEVICE Covered(std::int64_t place, std::int64_t from, std::int64_t to)
       : begin(place * from), end(begin + from), to(to) {}
-  HOST_DEVICE int first() const { return begin / to; }
-  HOST_DEVICE int last() const { return (end - 1) / to; }
+  HOST_DEVICE int first() const { return static_cast<int>(quotient(begin, to)); }
+  HOST_DEVICE int last() const { return static_cast<int>(quotient(end - 1, to)); }
   /// The part of this pixel.
   HOST_DEVICE float part(int pixel) const {
-    const int from = pixel * to > begin ? pixel * to : begin,
-              until = (pixel + 1) * to < end ? (pixel + 1) * to : end;
+    const std::int64_t from = pixel * to > begin ? pixel * to : begin,
+                       until = (pixel + 1) * to < end ? (pixel + 1) * to : end;
     return static_cast<float>(until - from);
   }
 };
@@ -31,7 +31,7 @@ struct Shrunk {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const std::int64_t image = row / to_height;
-    const Covered rows(static_cast<int>(row - image * to_height), height, to_height);
+    const Covered rows(row - image * to_height, height, to_height);
     const int top = rows.first(), bottom = rows.last();
     const T* const from = images + image * height * width * channels;
     const float area = static_cast<float>(height) * static_cast<float>(width);
@@ -44,7 +44,8 @@ struct Shrunk {
           const T* const line = from + static_cast<std::int64_t>(y) * width * channels + c;
           float of_line = 0;
           for (int i = left; i <= right; ++i)
-            of_line += columns.part(i) * static_cast<float>(line[i * channels]);
+            of_line +=
+                columns.part(i) * static_cast<float>(line[static_cast<std::int64_t>(i) * channels]);
           sum += rows.part(y) * of_line;
         }
         to[(row * to_width + x) * channels + c] = sum / area;

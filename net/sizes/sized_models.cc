@@ -16,6 +16,19 @@ bool same_parameters(const Layout& a, const Layout& b) {
   return std::ranges::equal(a.parameters, b.parameters, same);
 }
 
+std::unique_ptr<Model> make_small(Device& device, const ModelEntry& entry, Shape sample,
+                                  int classes, const Model& full) {
+  try {
+    return std::make_unique<Model>(device, entry, sample, classes, full.input()[0], full.type(),
+                                   /*training=*/true, &full);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {
+    fail_usage("--small-images: images of {} x {} pixels are too small for {}: {}", sample[2],
+               sample[1], entry.name, error.what());
+  }
+}
+
 }  // namespace
 
 std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entry, Shape sample,
@@ -27,6 +40,7 @@ std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entr
     fail_usage("--small-images needs images, and this data set has none. Omit it.");
   ModelEntry any = entry;
   any.any_image = true;
+  any.smallest = 1;
   for (const auto& [height, epoch] : stages) {
     if (height >= sample[1]) {
       fail_usage("--small-images {}: the images have {} x {} pixels. Use a smaller height.", height,
@@ -35,9 +49,7 @@ std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entr
     const auto width = std::max<std::int64_t>(
         1, std::llround(static_cast<double>(sample[2] * height) / static_cast<double>(sample[1])));
     models.push_back(
-        {epoch, std::make_unique<Model>(device, any, Shape{1, height, width, sample[3]}, classes,
-                                        full.input()[0], full.type(),
-                                        /*training=*/true, &full)});
+        {epoch, make_small(device, any, {1, height, width, sample[3]}, classes, full)});
     if (!same_parameters(models.back().model->layout(), full.layout())) {
       fail_usage(
           "--small-images: the parameters of {} depend on the size of its images. Omit it, or use "

@@ -117,7 +117,7 @@ TEST(Airbench, IsTheNetworkLayerForLayer) {
       {"whiten", "2x31x31x24"}, {"conv1a", "2x31x31x64"},  {"pool1a", "2x15x15x64"},
       {"conv1b", "2x15x15x64"}, {"conv2a", "2x15x15x256"}, {"pool2a", "2x7x7x256"},
       {"conv2b", "2x7x7x256"},  {"conv3a", "2x7x7x256"},   {"pool3a", "2x3x3x256"},
-      {"conv3b", "2x3x3x256"},  {"pool", "2x1x1x256"},     {"head", "2x10"}};
+      {"conv3b", "2x3x3x256"},  {"pool", "2x256"},         {"head", "2x10"}};
   std::size_t next = 0;
   for (const LayerSummary& layer : model.layers()) {
     if (next < std::size(outputs) && layer.name == outputs[next].first) {

@@ -82,6 +82,15 @@ TEST(SmallImages, APixelIsTheMeanOfItsArea) {
   }
 }
 
+TEST(SmallImages, LongLinesDoNotOverflow) {
+  const Images from({1, 2, 70'000, 1}, Type::f32), to({1, 1, 35'000, 1}, Type::f32);
+  std::fill_n(from.view.as<float>(), from.view.count(), 1.0f);
+  const auto stream = from.device->stream();
+  shrink(*stream, from.view, to.view);
+  stream->synchronize();
+  for (std::int64_t i = 0; i < to.view.count(); ++i) ASSERT_EQ(to.view.as<float>()[i], 1) << i;
+}
+
 NamedLayers layers_of(Shape, int classes) {
   const AffineInit init{.weight_deviation = 0.1f};
   NamedLayers layers;
@@ -98,8 +107,17 @@ NamedLayers layers_of_one_size(Shape, int classes) {
   return layers;
 }
 
+NamedLayers layers_with_windows(Shape shape, int classes) {
+  NamedLayers layers = layers_of(shape, classes);
+  layers.emplace(layers.begin(), "window",
+                 convolution(4, 5, true, AffineInit{.weight_deviation = 0.1f},
+                             ConvolutionOptions{.padding = Padding::valid}));
+  return layers;
+}
+
 const ModelEntry kEntry{"small", "", kSample, false, layers_of},
-    kOneSize{"one_size", "", kSample, false, layers_of_one_size};
+    kOneSize{"one_size", "", kSample, false, layers_of_one_size},
+    kWindows{"windows", "", kSample, false, layers_with_windows};
 
 std::unique_ptr<Model> whole(Device& device, const ModelEntry& entry, Shape sample = kSample) {
   ModelEntry any = entry;
@@ -179,6 +197,7 @@ TEST(SmallImages, WorkCountsTheOperationsOfEachEpoch) {
 TEST(SmallImages, StagesAreReadAndWritten) {
   EXPECT_EQ(text_of(parse_stages("20:3,24:5.5")), "20:3,24:5.5");
   EXPECT_EQ(text_of({}), "");
+  EXPECT_TRUE(parse_stages("none").empty());
   for (const char* wrong : {"20", "20:", ":3", "0:1", "20:0", "-1:2", "20:1e400", "20.5:1", "x:1",
                             "20:3,20:5", "24:3,20:5", "20:3,24:3", "20:3,", "20:3;24:5", "20:nan"})
     expect_error({"--small-images"}, [&] { parse_stages(wrong); });
@@ -196,6 +215,11 @@ TEST(SmallImages, WhatCannotShrinkIsRefused) {
   make(kEntry, *full, {{11, 1}});
   expect_error({"--small-images 12", "15 x 12"}, [&] { make(kEntry, *full, {{12, 1}}); });
   expect_error({"one_size", "depend on the size"}, [&] { make(kOneSize, *fixed, {{4, 1}}); });
+  const auto windows = whole(*device, kWindows);
+  make(kWindows, *windows, {{5, 1}});
+  expect_error({"--small-images", "5 x 4", "windows", "larger window"}, [&] {
+    make(kWindows, *windows, {{4, 1}});
+  });
   const ModelEntry& words = find(models(), "reuters");
   const Model on_words(*device, words, words.sample, kClasses, kBatch, Type::f32, true);
   expect_error({"--small-images needs images"}, [&] {
