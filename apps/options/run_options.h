@@ -86,6 +86,16 @@ struct CheckpointOptions {
 inline const std::vector<std::string> kMeasures{"accuracy", "loss", "f1", "balanced-accuracy",
                                                 "auc"};
 
+/// --test-views of training programs and of evaluate.
+inline OptionRow& declare_test_views(OptionRows& rows, bool& views) {
+  return rows.flag(
+      "--test-views", views,
+      "Evaluation with the mean logits of two or six views per image\n"
+      "Each image counts plain and mirrored. Four views that are moved by a pixel count too if the "
+      "highest probability is then less than 8 times the next. CPU cores compute three times as "
+      "long as for one view if a quarter of the images is so uncertain, GPUs always six times.");
+}
+
 /// Evaluations and reports.
 struct ReportOptions {
   std::string trace;  ///< a file; empty: none
@@ -129,13 +139,7 @@ struct ReportOptions {
             "and accuracy.")
         .common();
     const auto evaluated = [this] { return evaluates(); };
-    rows.flag(
-            "--test-views", test_views,
-            "Evaluation with the mean logits of two or six views per image\n"
-            "Each image counts plain and mirrored. Four views that are moved by a pixel count too "
-            "if the highest probability is then less than 8 times the next. If a quarter of the "
-            "images is so uncertain, CPU cores compute three times as long as for one view, GPUs "
-            "six times.")
+    declare_test_views(rows, test_views)
         .only_with("--eval-every", evaluated)
         .example(kOnImages.substr(1));
     declare_goals(rows);

@@ -121,6 +121,20 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
   });
 }
 
+/// Collective. The models of `parts`, for `batch` samples at a time.
+void make_models(StepParts& parts, Device& device, const ModelEntry& entry, const Dataset& dataset,
+                 const StepOptions& options, std::int64_t batch) {
+  const Shape sample = dataset.sample_shape();
+  const int classes = dataset.classes();
+  parts.model =
+      std::make_unique<Model>(device, entry, sample, classes, batch, options.model.precision, true);
+  agree(parts.comm, [&] {
+    parts.model->group(options.optimizer.groups);
+    parts.small =
+        make_small_models(device, entry, sample, classes, *parts.model, options.model.small_images);
+  });
+}
+
 }  // namespace
 
 ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
@@ -165,13 +179,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
                           const Dataset& dataset, const StepOptions& options, const RunPlan& plan) {
   const Comm& comm = world.comm();
   StepParts parts{comm};
-  parts.model = std::make_unique<Model>(device, entry, dataset.sample_shape(), dataset.classes(),
-                                        plan.shard_batch, options.model.precision, true);
-  agree(comm, [&] {
-    parts.model->group(options.optimizer.groups);
-    parts.small = make_small_models(device, entry, dataset.sample_shape(), dataset.classes(),
-                                    *parts.model, options.model.small_images);
-  });
+  make_models(parts, device, entry, dataset, options, plan.shard_batch);
   parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
   const std::vector<Range> statistics = buckets_of_statistics(layout);

@@ -59,7 +59,10 @@ class StepSlots {
     while (count < under_way() && slot(collected_ + count).done->done()) ++count;
     return count;
   }
-  std::int64_t count() const { return enqueued_; }
+  /// Steps that were enqueued since restart().
+  std::int64_t count() const { return enqueued_ - first_; }
+  /// The next step is the first of another kind.
+  void restart() { first_ = enqueued_; }
   std::int64_t under_way() const { return enqueued_ - collected_; }
 
  private:
@@ -70,6 +73,7 @@ class StepSlots {
   int ahead_;
   std::vector<Slot> slots_;  ///< step number n since construction: n mod their number
   std::int64_t enqueued_ = 0, collected_ = 0;  ///< steps since construction
+  std::int64_t first_ = 0;                     ///< those before restart()
 };
 
 }  // namespace lockstep

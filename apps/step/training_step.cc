@@ -52,8 +52,7 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   choose_model(step);
   // The first two steps of a model may do work that is done only once. The third is captured and
   // repeated.
-  const bool repeats =
-      graphs_ && slots_.count() >= first_of_model_ + 2 && reducer().traits().in_stream;
+  const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
   or_abort([&] {
     if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { train(loader); });
     if (graph_) {
@@ -76,7 +75,7 @@ void TrainingStep::choose_model(std::int64_t step) {
   if (slots_.count() > 0) wait_for(slots_.last());
   graph_.reset();
   models_.choose(epoch);
-  first_of_model_ = slots_.count();
+  slots_.restart();
 }
 
 /// Enqueues the work of a step, which differs from other steps only by its input. Each round takes

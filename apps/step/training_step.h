@@ -166,10 +166,9 @@ class TrainingStep {
   Arena block_;
   std::size_t score_ = 0, now_ = 0, penalty_ = 0;
   StepSlots slots_;
-  std::int64_t first_of_model_ = 0;  ///< steps before those of the present model
-  Memory score_now_;                 ///< the Score of loss_now(), on the host
-  std::unique_ptr<Event> updated_;   ///< all updates of the step
-  std::vector<Batch> batches_;       ///< by slot: of the shards under way, or the last
+  Memory score_now_;                ///< the Score of loss_now(), on the host
+  std::unique_ptr<Event> updated_;  ///< all updates of the step
+  std::vector<Batch> batches_;      ///< by slot: of the shards under way, or the last
   StepTimes times_;
   std::unique_ptr<GradientSync> sync_;  ///< its thread calls update_ until it goes
   std::unique_ptr<Graph> graph_;        ///< the work of a step that is repeated

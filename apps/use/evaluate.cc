@@ -10,6 +10,7 @@
 
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "apps/options/run_options.h"
 #include "apps/record/checkpoint_use.h"
 #include "apps/run/evaluation.h"
 #include "apps/run/predictions.h"
@@ -58,12 +59,7 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
       .example("10 --follow");
   rows.flag("--no-confusion", o.no_confusion,
             "Output without the confusion matrix and the table of classes");
-  rows.flag(
-      "--test-views", o.test_views,
-      "Evaluation with the mean logits of two or six views per image\n"
-      "Each image counts plain and mirrored. Four views that are moved by a pixel count too if "
-      "the highest probability is then less than 8 times the next. If a quarter of the images is "
-      "so uncertain, CPU cores compute three times as long as for one view, GPUs six times.");
+  declare_test_views(rows, o.test_views);
   rows.text("--logits", o.logits, "FILE",
             "HDF5 file for the first test samples, at most 100, labels and logits [none]")
       .excludes("--test-views")

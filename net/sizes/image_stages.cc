@@ -16,8 +16,7 @@ ImageStages parse_stages(const std::string& text) {
     if (colon == word.npos) {
       fail_usage(
           "--small-images: \"{}\" is not PIXELS:EPOCH. An example is 24:5, which trains on images "
-          "of "
-          "24 pixels until epoch 5.",
+          "of 24 pixels until epoch 5.",
           word);
     }
     const ImageStage stage{
