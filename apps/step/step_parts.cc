@@ -135,6 +135,12 @@ void make_models(StepParts& parts, Device& device, const ModelEntry& entry, cons
   });
 }
 
+/// Model::make_slots() of all models; those that lend their memory first.
+void make_slots(StepParts& parts, int slots) {
+  parts.model->make_slots(slots);
+  for (const SmallModel& small : parts.small) small.model->make_slots(slots);
+}
+
 }  // namespace
 
 ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& options,
@@ -226,10 +232,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     parts.shared_work = std::make_unique<WorkOfRanks>(comm.duplicate());
   if (!syncs) return parts;
   require_lanes(comm, device, options, plan);
-  agree(comm, [&] {
-    parts.model->make_slots(plan.shards_at_once);
-    for (const SmallModel& small : parts.small) small.model->make_slots(plan.shards_at_once);
-  });
+  agree(comm, [&] { make_slots(parts, plan.shards_at_once); });
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
       device, connect(statistics_spec(comm, device, options, plan, statistics)), statistics,
       plan.sums_micro_batches ? Range{comm.rank(), 1} : plan.own(),
