@@ -15,6 +15,7 @@
 #include "net/loss.h"
 #include "net/loss_scale.h"
 #include "net/optimizer.h"
+#include "net/sizes/shrink.h"
 #include "src/base/random.h"
 #include "src/data/augment.h"
 #include "src/data/resident.h"
@@ -374,6 +375,17 @@ TEST(Team, MultipliesMatricesAsOneThreadDoes) {
   });
 }
 
+TEST(Team, ShrinksImagesAsOneThreadDoes) {
+  const Shape shape{2, 9, 7, 3}, small{2, 4, 5, 3};
+  HostStream stream;
+  std::vector<float> images = noise<float>(shape, 9);
+  expect_alike(0, [&] {
+    std::vector<float> shrunk(small.count());
+    shrink(stream, view_of(images, shape), view_of(shrunk, small));
+    return shrunk;
+  });
+}
+
 /// Every file with a body for rows is one that these tests or those of the layers run.
 TEST(Team, WalksEveryBodyOfTheHouse) {
   const std::set<std::string> here = {"net/clip.cc",
@@ -383,6 +395,7 @@ TEST(Team, WalksEveryBodyOfTheHouse) {
                                       "net/optimizers/lamb.cc",
                                       "net/optimizers/lars.cc",
                                       "net/optimizers/muon.cc",
+                                      "net/sizes/shrink.cc",
                                       "src/data/samples.cc",
                                       "src/device/cuda/product.cc",
                                       "src/device/cuda/response_norm.cc",
