@@ -7,22 +7,22 @@
 need_h5py
 # model, steps, program with its data, hash
 table='
-airbench94            5 train_cifar:whole       eedba034df1e1b2728e685fbf76e0d1c3dcc0da902c35396e27f613291e46316
+airbench94            5 train_cifar:whole       628bcf1e510b381ecf85bfafa0a434cdb22d81f42889acb3c1b52e98788fcc53
 convnext_tiny         2 train_cifar:photos      3125e30e55b9dd495abfebdc06903929ef36fb46d7062fe10c0574f7ac868c52
-deep_mnist           20 train_mnist:digits      576f23a4461b7eaad4c2a407212c338e4618aa1b116463e1cc5d1c9ab08c224e
-keras                20 train_mnist:digits      6f5648945760856cfa2826fc10d5180daef9e45e987f5ba678df72d393ffd660
+deep_mnist           20 train_mnist:digits      379ceddb50c52dfcc4453e2ed6c481540a13fcd3b6d75aaae92e62f22ad2d731
+keras                20 train_mnist:digits      4141ae76d375886f2734528363d0486d6272e3604f51096441b147f01983c7f6
 mobilenet_v3_large    5 train_cifar:photos      58d47f7ad195a54e605d592db72b7ac6190be84b5c3a7d04ff2bcaefba9924c2
 resnet18              5 train_cifar:photos      528bfa4ceaa4b5e224da6479756ffc5bdccb1b9326c2867f508e89eeec92b30d
 resnet18_cifar        5 train_cifar:synthetic   4bf5867417f96667b384f49f1d669619b3ebae59de3cff9c921e4d93b00783a9
-resnet20             20 train_cifar:synthetic   9a5e925ebf830d765145ee50f86765fecfe41cd88e9d19c5fee7665138a465c3
+resnet20             20 train_cifar:synthetic   33ed5564d5a650514d2e83198764712f3a1ba7e261b60b3f9e7e9e8d87ab7306
 resnet34              2 train_cifar:photos      7fcee019b301c2983f1ffd11ecb2b3c71b318f5aa2ac6eeefdd8da5c0f773e57
 resnet50              2 train_cifar:photos      166e33fa5bb17b7012a25d6651ad2196d72abe13d1c1fd22170095a2a1bd8491
-resnet56              5 train_cifar:synthetic   18785ccd3b3b5ac7176040df4cb0e1d24d0531248c482429302555a5bf61532e
+resnet56              5 train_cifar:synthetic   1022a2da8105806c25c2089a3688c676f9f2c6892e1a75990002ad029a7868e3
 resnet_small         20 train_cifar:synthetic   bfc9c4740951c8103287130112bad1eca0b4800bd583c83de2768f80361d426d
 reuters              20 train_reuters:topics    f1bbcb15be09e32ed8089782966789103880980c776447a0f72a214400dc6903
 reuters_as_published 20 train_reuters:topics    b243201b7818ddccedb84866e9707b7ab1d12e267296986b48d35a1491a853ac
 text_cnn             10 train_reuters:topics    c1dbe72c99d536f3bc5ac1f1101ebcdea46e17312e755fb9fb03754aed57bc97
-tower                20 train_mnist:digits      a3ceca0c8ff439b9f3a0b39f0026feaed9767f692ed5155694c396df88d51f87
+tower                20 train_mnist:digits      a5c498b571ff298a1a64ec962ba3592e88f52fba59c99c2f2be3f55b67f47d22
 tutorial             20 train_cifar:synthetic   e03773abaf51b25860ec786226d50db94ea455f7f7e28715a6c0eda49400f15b
 vit_b_16              2 train_cifar:photos      001560bb3c18d457601a715b1a0793627f721d3844df62ef1c493a57226b2f17
 '

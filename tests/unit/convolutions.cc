@@ -20,10 +20,10 @@
 namespace lockstep {
 namespace {
 
-template <int M, int R>
+template <int M, int R, int Full = M>
 void correlate() {
-  SCOPED_TRACE(fmt::format("F({}, {})", M, R));
-  constexpr auto matrices = cook_toom<M, R>();
+  SCOPED_TRACE(fmt::format("F({}, {}), a part of F({}, {})", M, R, Full, R));
+  constexpr auto matrices = cook_toom<M, R, Full>();
   constexpr int points = M + R - 1;
   Random random(1, Purpose::generate, 0, 0);
   Values data(points), filter(R);
@@ -46,6 +46,7 @@ void correlate() {
     for (int j = 0; j < R; ++j) filter_norm += std::pow(matrices.filter[p][j], 2);
     EXPECT_NEAR(data_norm, 1, 1e-5) << p;
     EXPECT_NEAR(filter_norm, 1, 1e-5) << p;
+    EXPECT_EQ(matrices.filter[p], (cook_toom<Full, R>().filter[p])) << p;
   }
 }
 
@@ -54,6 +55,17 @@ TEST(CookToom, CorrelatesWithBalancedRows) {
   correlate<4, 3>();
   correlate<2, 5>();
   correlate<4, 5>();
+}
+
+TEST(CookToom, CorrelatesTheRestOfAnImageWithTheSameFilters) {
+  correlate<1, 3, 2>();
+  correlate<1, 3, 4>();
+  correlate<2, 3, 4>();
+  correlate<3, 3, 4>();
+  correlate<1, 5, 2>();
+  correlate<1, 5, 4>();
+  correlate<2, 5, 4>();
+  correlate<3, 5, 4>();
 }
 
 struct Case {
@@ -74,15 +86,16 @@ std::string name_of_case(const Case& c) {
                      c.filters, c.kernel, c.pad, c.stride);
 }
 
-// Whole and cut tiles, fewer and more channels than a block of 64, incomplete registers, several
-// blocks of tiles.
+// Whole tiles and each rest in each direction, fewer and more channels than a block of 64,
+// incomplete registers, several blocks of tiles.
 const std::vector<Case> kCases = {
     {{2, 12, 12, 64}, 5, 64, 2}, {{3, 8, 8, 16}, 5, 32, 2},  {{1, 5, 6, 80}, 5, 16, 0},
     {{1, 1, 1, 16}, 5, 16, 2},   {{1, 9, 7, 16}, 5, 16, 4},  {{2, 7, 9, 48}, 3, 80, 1},
     {{7, 3, 3, 160}, 3, 144, 1}, {{1, 11, 4, 16}, 3, 32, 2}, {{2, 6, 6, 16}, 3, 16, 0},
     {{40, 5, 5, 16}, 3, 16, 1},  {{1, 1, 3, 16}, 3, 16, 1},  {{2, 9, 7, 24}, 3, 40, 1},
     {{1, 5, 5, 91}, 5, 31, 2},   {{3, 4, 4, 17}, 3, 155, 1}, {{1, 5, 5, 17}, 3, 32, 1},
-    {{1, 5, 5, 32}, 3, 17, 1},   {{3, 5, 6, 90}, 3, 18, 1},
+    {{1, 5, 5, 32}, 3, 17, 1},   {{3, 5, 6, 90}, 3, 18, 1},  {{30, 7, 7, 64}, 3, 64, 1},
+    {{9, 6, 11, 32}, 3, 48, 1},  {{2, 10, 6, 16}, 5, 32, 2},
 };
 
 AffineOutcome run(const ConvolutionSpec& spec, AffinePlan& plan, int threads) {

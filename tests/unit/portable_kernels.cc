@@ -381,9 +381,9 @@ bool by_onednn(const AffinePlan& plan) { return plan.implementation().starts_wit
 
 TEST(PortableArithmetic, ServesLayersInFp32Only) {
   const auto device = make_cpu_device(1, "auto", "auto", "portable");
-  EXPECT_EQ(device->arithmetic(Type::f32), "portable 1, convolutions auto");
+  EXPECT_EQ(device->arithmetic(Type::f32), "portable 2, convolutions auto");
   EXPECT_EQ(make_cpu_device(1, "direct", "auto", "portable")->arithmetic(Type::f32),
-            "portable 1, convolutions direct");
+            "portable 2, convolutions direct");
   DenseSpec dense{.input = {{4, 1, 1, 8}}, .features = 8};
   ConvolutionSpec strided{.input = {{2, 8, 8, 16}}, .filters = 16, .kernel = 3, .stride = 2};
   EXPECT_EQ(device->dense(dense)->implementation(), "portable");

@@ -19,7 +19,7 @@ struct Arithmetic {
 
 inline constexpr std::string_view kPortableArithmetic = "portable";
 /// The number of the canonical order of src/device/cpu/gemm_body.h. A change of its bits raises it.
-inline constexpr int kPortableVersion = 1;
+inline constexpr int kPortableVersion = 2;
 
 /// The first one is the default.
 std::span<const Arithmetic> arithmetics();

@@ -32,9 +32,11 @@ bool winograd_pays(const ConvolutionSpec& spec, int lanes) {
   if (spec.input.type != Type::f32 && has_matrix_units()) return false;
   const std::int64_t in = spec.input.x[3], out = spec.filters, pairs = in * out;
   const Shape y = spec.output();
-  const std::int64_t tiles = y[0] * ceil_div(y[1], 4) * ceil_div(y[2], 4), edge = spec.kernel + 3;
+  const auto points = [&](std::int64_t outputs) {  // of tiles of 4, and of one with the rest
+    return outputs + ceil_div(outputs, 4) * (spec.kernel - 1);
+  };
   const std::int64_t saved =  // products for each pair of channels
-      y[0] * y[1] * y[2] * spec.kernel * spec.kernel - tiles * edge * edge;
+      y[0] * (y[1] * y[2] * spec.kernel * spec.kernel - points(y[1]) * points(y[2]));
   if (saved < 3 * (in + out)) return false;
   return pairs >= (lanes < 16 ? 16 * 16 : spec.kernel == 5 ? 32 * 16 : 32 * 32);
 }

@@ -6,9 +6,14 @@
 // values at T points, the last of them at infinity: G and A evaluate polynomials of R and M
 // coefficients, B^T is the inverse of the evaluation of T coefficients, transposed. The rows of G
 // and B^T are scaled to norm 1 and the columns of A^T take up the factors, which balances rounding
-// errors. Sources: S. Winograd, "Arithmetic complexity of computations", SIAM 1980; A. Lavin and S.
-// Gray, "Fast algorithms for convolutional neural networks", 2016; B. Barabasz et al., "Error
-// analysis and improving the accuracy of Winograd convolution for deep neural networks", 2020.
+// errors.
+//
+// The last tile of an image may have fewer outputs. Each missing output saves one product. The tile
+// uses the first points of a whole tile. G has the same rows for them, so tiles of all sizes share
+// the transformed weights. Sources: S. Winograd, "Arithmetic complexity of computations",
+// SIAM 1980; A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks", 2016; B.
+// Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution for deep
+// neural networks", 2020.
 #pragma once
 
 #include <array>
@@ -42,18 +47,20 @@ constexpr double root(double square) {
 
 }  // namespace cook_toom_detail
 
-template <int M, int R>
+/// `Full`: the outputs of a whole tile, at least M.
+template <int M, int R, int Full = M>
 constexpr CookToom<M, R> cook_toom() {
   using namespace cook_toom_detail;
-  constexpr std::size_t points = M + R - 1, finite = points - 1;
-  static_assert(finite == 3 || finite == 5 || finite == 7);
-  Matrix<points, points, double> powers{};  // of each point; the last row is infinity's
+  constexpr std::size_t points = M + R - 1, listed = Full + R - 2,
+                        finite = points < listed ? points : listed;
+  static_assert(listed == 3 || listed == 5 || listed == 7);
+  Matrix<points, points, double> powers{};  // of each point
   for (std::size_t i = 0; i < finite; ++i) {
-    const double at = finite == 3 ? kShort[i % 3] : finite == 5 ? kFive[i % 5] : kSeven[i % 7];
+    const double at = listed == 3 ? kShort[i % 3] : listed == 5 ? kFive[i % 5] : kSeven[i % 7];
     double power = 1;
     for (std::size_t j = 0; j < points; ++j, power *= at) powers[i][j] = power;
   }
-  powers[finite][points - 1] = 1;
+  if (finite < points) powers[finite][points - 1] = 1;  // infinity
 
   // Gauss-Jordan elimination with row exchanges.
   Matrix<points, points, double> work = powers, inverse{};

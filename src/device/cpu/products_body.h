@@ -96,6 +96,7 @@ void multiply(std::int64_t rows, std::int64_t columns, std::int64_t depth, const
   multiply_groups_of(std::integral_constant<int, kRows>());
   if constexpr (kRows > 8) multiply_groups_of(std::integral_constant<int, 8>());
   multiply_groups_of(std::integral_constant<int, 4>());
+  multiply_groups_of(std::integral_constant<int, 2>());
   multiply_groups_of(std::integral_constant<int, 1>());
 }
 

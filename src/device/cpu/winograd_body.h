@@ -4,6 +4,8 @@
 //
 // With filters of R x R, a tile of M x M outputs costs T x T products per pair of channels, T = M +
 // R - 1, instead of M R x M R: 64 instead of 400 for F(4x4,5x5), 36 instead of 144 for F(4x4,3x3).
+// If M does not divide the size of the images, tiles at their ends have fewer outputs and points:
+// 7 x 7 outputs of F(4x4,3x3) cost 121 products and not 144.
 //
 //   forward          y  = A^T [ sum over c of (G w G^T) * (B^T x B) ] A
 //   backward data    the same with x = dy, rotated filters, and in and out exchanged
@@ -11,7 +13,8 @@
 //
 // Each pass has three steps. Both factors are transformed, two matrices are multiplied for each of
 // the T x T points, and the products are transformed back. Tiles are processed in blocks whose
-// transforms fit the second-level cache. All matrices are cut into columns of kBlock channels,
+// transforms fit the second-level cache, in the order of a Tiling, so that the tiles of a block
+// that need a point are one range. All matrices are cut into columns of kBlock channels,
 // [point][channel block][row][kBlock], as src/device/cpu/products_body.h multiplies them. Threads
 // share tiles, points or channels, never a sum, so no bit depends on their number.
 namespace lockstep::KERNELS {
@@ -23,10 +26,9 @@ class Winograd : public AffinePlan {
   static constexpr int kOut = M;
   static constexpr std::size_t kEdge = kOut + R - 1;
   static constexpr std::int64_t kPoints = kEdge * kEdge;
-  static constexpr auto kMatrices = cook_toom<kOut, R>();
-  static constexpr auto kData = kMatrices.data;
-  static constexpr auto kFilter = kMatrices.filter;
-  static constexpr auto kOutput = kMatrices.output;
+  using Data = DataMatrix<M, R>;
+  using Output = OutputMatrix<M, R>;
+  using Filter = FilterMatrix<M, R>;
   static_assert(kRows % kPerWord<F> == 0 && kBlock % kPerWord<F> == 0, "blocks are whole words");
 
   explicit Winograd(const ConvolutionSpec& spec)
@@ -114,9 +116,10 @@ class Winograd : public AffinePlan {
   }
 
   /// Stores the points that each(0, write) passes to write(y, x, value) in a row. If `Count`
-  /// numbers share a word, each(1, write) passes the second ones.
+  /// numbers share a word, each(1, write) passes the second ones. Unless both pass `all` points,
+  /// those that one of them does not pass become 0 there.
   template <std::int64_t Count, class Each>
-  [[gnu::always_inline]] static void store_words(F* row, std::int64_t point, Each each) {
+  [[gnu::always_inline]] static void store_words(F* row, std::int64_t point, bool all, Each each) {
     const auto place = [=](std::size_t y, std::size_t x) {
       return row + static_cast<std::int64_t>(y * kEdge + x) * point;
     };
@@ -124,12 +127,16 @@ class Winograd : public AffinePlan {
       each(0,
            [=](std::size_t y, std::size_t x, Vector value) { store_factors(place(y, x), value); });
     } else {
-      Vector first[kEdge][kEdge];
-      each(0, [&](std::size_t y, std::size_t x, Vector value) { first[y][x] = value; });
-      each(1, [&](std::size_t y, std::size_t x, Vector value) {
-        const Words words = pair_up(first[y][x], value);
-        std::memcpy(static_cast<void*>(place(y, x)), &words, sizeof words);
-      });
+      Vector both[Count][kEdge][kEdge];
+      if (!all) std::memset(both, 0, sizeof both);
+      for (std::int64_t which = 0; which < Count; ++which)
+        each(which, [&](std::size_t y, std::size_t x, Vector value) { both[which][y][x] = value; });
+      for (std::size_t y = 0; y < kEdge; ++y) {
+        for (std::size_t x = 0; x < kEdge; ++x) {
+          const Words words = pair_up(both[0][y][x], both[1][y][x]);
+          std::memcpy(static_cast<void*>(place(y, x)), &words, sizeof words);
+        }
+      }
     }
   }
 
@@ -141,8 +148,9 @@ class Winograd : public AffinePlan {
     const auto transform_group = [=](std::int64_t o) {
       F* const column = to + o / kBlock * in * kBlock + o % kBlock * kPerWord<F>;
       for (std::int64_t i = 0; i < in; i += kPerWord<F>) {
-        store_words<kPerWord<F>>(column + i * kBlock, point, [=](std::int64_t which, auto write) {
-          transform<kFilter, kEdge, R>(
+        const auto each = [=](std::int64_t which, auto write) {
+          transform<Filter>(
+              {1, 1},
               [=](std::size_t y, std::size_t x) {
                 if (backward) {  // rotated; registers of channels are contiguous
                   return load(w + (i + which) * size +
@@ -156,7 +164,8 @@ class Winograd : public AffinePlan {
                 return value;
               },
               write);
-        });
+        };
+        store_words<kPerWord<F>>(column + i * kBlock, point, /*all=*/true, each);
       }
     };
     const std::int64_t groups = out / kLanes;
@@ -167,41 +176,64 @@ class Winograd : public AffinePlan {
     });
   }
 
+  /// The tiles of `outputs` in images of `shape`.
   template <class T>
-  Tiles<T> tiles_of(T* pixels, const Shape& shape, const Shape& tiled, std::int64_t origin) const {
-    return {
-        pixels, shape[1], shape[2], shape[3], ceil_div(tiled[1], kOut), ceil_div(tiled[2], kOut),
-        kOut,   origin};
+  static Tiles<T> tiles_of(T* pixels, const Shape& shape, const Shape& outputs,
+                           std::int64_t origin) {
+    return {pixels, shape[1], shape[2], shape[3], origin, Tiling(outputs, kOut)};
+  }
+
+  /// Goes through the points by diagonals. Points of the last lines and columns have fewer tiles,
+  /// so each thread gets its share of them.
+  static std::int64_t point(std::int64_t number) { return number * (kEdge + 1) % kPoints; }
+
+  /// The tiles from number `first` on, of `count`, that need a point.
+  static std::pair<std::int64_t, std::int64_t> range(const Tiling& tiling, std::int64_t point,
+                                                     std::int64_t first, std::int64_t count) {
+    constexpr std::int64_t kEach = kEdge;
+    const auto [begin, end] = tiling.range(point / kEach < tiling.rest.height + R - 1,
+                                           point % kEach < tiling.rest.width + R - 1);
+    return {std::clamp<std::int64_t>(begin - first, 0, count),
+            std::clamp<std::int64_t>(end - first, 0, count)};
   }
 
   /// Writes the transforms of tiles `first` + `begin` .. `first` + `end` - 1 as [point][channel
   /// block][tile][kBlock], or as [..][word][kBlock] if a word contains `Count` tiles. Then `begin`
-  /// is the first tile of a word, and tiles from `end` on are 0.
-  template <const auto& L, std::size_t Extent, bool Transposed, std::int64_t Count, class T>
+  /// is the first tile of a word, and tiles from `end` on are 0. L: Data or Transpose<Output>.
+  template <class L, std::int64_t Count, class T>
   static void transform_tiles(const Tiles<const T>& images, std::int64_t first, std::int64_t begin,
                               std::int64_t end, std::int64_t capacity, const T* zeros, F* to,
                               std::int64_t point) {
-    std::array<std::array<std::array<const T*, Extent>, Extent>, Count> at, next;
+    struct Tile {
+      TileSize size;
+      std::array<std::array<const T*, L::from(M)>, L::from(M)> at;
+      bool whole() const { return size.height == M && size.width == M; }
+    };
+    std::array<Tile, Count> now, next;
     const auto locate = [&](std::int64_t t) {
       for (std::int64_t which = 0; which < Count; ++which) {
+        Tile& tile = next[which];
         if (t + which < end) {
-          images.locate(first + t + which, zeros, next[which]);
+          tile.size = images.locate(first + t + which, zeros, tile.at);
         } else {
-          for (auto& line : next[which]) line.fill(zeros);
+          tile.size = {M, M};
+          for (auto& line : tile.at) line.fill(zeros);
         }
       }
     };
     locate(begin);
     for (std::int64_t t = begin; t < end; t += Count) {
-      at = next;
+      now = next;
+      const bool whole = std::ranges::all_of(now, &Tile::whole);
       locate(t + Count);
       each_register(images.channels, [&](std::int64_t c) {
-        for (const auto& tile : next) fetch(tile, c);
+        for (const Tile& tile : next) fetch(tile.at, c);
         F* const row = to + (c / kBlock * capacity + t) * kBlock + c % kBlock * Count;
-        store_words<Count>(row, point, [&](std::int64_t which, auto write) {
-          transform<L, kEdge, Extent, Transposed>(
+        store_words<Count>(row, point, whole, [&](std::int64_t which, auto write) {
+          transform<L>(
+              now[which].size,
               [&](std::size_t y, std::size_t x) {
-                const T* const pixel = at[which][y][x];
+                const T* const pixel = now[which].at[y][x];
                 return load(pixel + (pixel == zeros ? 0 : c));
               },
               write);
@@ -222,23 +254,26 @@ class Winograd : public AffinePlan {
     const std::int64_t pad = backward ? R - 1 - spec_.pad : spec_.pad;
     const Tiles<const T> sources = tiles_of(from, source, result, -pad);
     const Tiles<T> results = tiles_of(to, result, result, 0);
-    const std::int64_t tiles = source[0] * sources.rows * sources.columns;
+    const std::int64_t tiles = results.tiling.count();
     F* const data = reinterpret_cast<F*>(scratch + room.in_tiles);
     float* const sums = reinterpret_cast<float*>(scratch + room.out_tiles);
     for (std::int64_t first = 0; first < tiles; first += room.tiles) {
       const std::int64_t count = std::min(room.tiles, tiles - first);
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
-        transform_tiles<kData, kEdge, false, 1>(sources, first, begin, end, room.tiles, zeros, data,
-                                                room.in_point);
+        transform_tiles<Data, 1>(sources, first, begin, end, room.tiles, zeros, data,
+                                 room.in_point);
       });
       parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t p = begin; p < end; ++p) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t p = point(i);
+          const auto [from_tile, to_tile] = range(results.tiling, p, first, count);
           for (std::int64_t o = 0; o < blocks(out); ++o) {
-            for (std::int64_t i = 0; i < blocks(in); ++i) {
-              multiply<false>(count, width_of(o, out), width_of(i, in) / kPerWord<F>,
-                              data + p * room.in_point + i * room.tiles * kBlock,
-                              filters + p * room.filter_point + (o * in + i * kBlock) * kBlock,
-                              sums + p * room.out_point + o * room.tiles * kBlock, i > 0);
+            for (std::int64_t c = 0; c < blocks(in); ++c) {
+              multiply<false>(to_tile - from_tile, width_of(o, out), width_of(c, in) / kPerWord<F>,
+                              data + p * room.in_point + (c * room.tiles + from_tile) * kBlock,
+                              filters + p * room.filter_point + (o * in + c * kBlock) * kBlock,
+                              sums + p * room.out_point + (o * room.tiles + from_tile) * kBlock,
+                              c > 0);
             }
           }
         }
@@ -246,20 +281,21 @@ class Winograd : public AffinePlan {
       parallel_for(threads, count, 1, [&](std::int64_t begin, std::int64_t end) {
         const bool relu = spec_.relu && !backward;
         std::array<std::array<T*, kOut>, kOut> at, next;
-        results.template locate<kOut>(first + begin, nullptr, next);
+        TileSize size, next_size = results.template locate<kOut>(first + begin, nullptr, next);
         for (std::int64_t t = begin; t < end; ++t) {
           at = next;
-          if (t + 1 < end) results.template locate<kOut>(first + t + 1, nullptr, next);
+          size = next_size;
+          if (t + 1 < end) next_size = results.template locate<kOut>(first + t + 1, nullptr, next);
           each_register(out, [&](std::int64_t o) {
             fetch(next, o);
             const float* const column = sums + (o / kBlock * room.tiles + t) * kBlock + o % kBlock;
             const Vector shift = bias ? load(bias + o) : Vector{};
-            transform<kOutput, kOut, kEdge>(
+            transform<Output>(
+                size,
                 [&](std::size_t y, std::size_t x) {
                   return load(column + static_cast<std::int64_t>(y * kEdge + x) * room.out_point);
                 },
                 [&](std::size_t y, std::size_t x, Vector value) {
-                  if (!at[y][x]) return;
                   value += shift;
                   if (relu) value = value < 0 ? Vector{} : value;  // NaN stays
                   store(at[y][x] + o, value);
@@ -281,26 +317,31 @@ class Winograd : public AffinePlan {
     const T* const zeros = make_zeros<T>(scratch, room);
     const Tiles<const T> sources = tiles_of(x, in_, out_, -spec_.pad);
     const Tiles<const T> results = tiles_of(dy, out_, out_, 0);
-    const std::int64_t tiles = in_[0] * sources.rows * sources.columns;
+    const std::int64_t tiles = results.tiling.count();
     for (std::int64_t first = 0; first < tiles; first += room.tiles) {
       const std::int64_t count = std::min(room.tiles, tiles - first);
       const std::int64_t words = ceil_div(count, kPerWord<F>);
       parallel_for(threads, words, 1, [&](std::int64_t part, std::int64_t last) {
         const std::int64_t begin = part * kPerWord<F>, end = std::min(last * kPerWord<F>, count);
-        transform_tiles<kData, kEdge, false, kPerWord<F>>(sources, first, begin, end, room.tiles,
-                                                          zeros, data, room.in_point);
-        transform_tiles<kOutput, kOut, true, kPerWord<F>>(results, first, begin, end, room.tiles,
-                                                          zeros, gradients, room.out_point);
+        transform_tiles<Data, kPerWord<F>>(sources, first, begin, end, room.tiles, zeros, data,
+                                           room.in_point);
+        transform_tiles<Transpose<Output>, kPerWord<F>>(results, first, begin, end, room.tiles,
+                                                        zeros, gradients, room.out_point);
       });
       // sums: [point][block of channels][filter][kBlock]
       parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t p = begin; p < end; ++p) {
-          for (std::int64_t i = 0; i < blocks(channels); ++i) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t p = point(i);
+          const auto [from_tile, to_tile] = range(results.tiling, p, first, count);
+          const std::int64_t from_word = from_tile / kPerWord<F>,
+                             to_word = ceil_div(to_tile, kPerWord<F>), at = from_word * kPerWord<F>;
+          if (first > 0 && from_tile == to_tile) continue;
+          for (std::int64_t c = 0; c < blocks(channels); ++c) {
             for (std::int64_t o = 0; o < blocks(filters); ++o) {
-              multiply<true>(width_of(o, filters), width_of(i, channels), words,
-                             gradients + p * room.out_point + o * room.tiles * kBlock,
-                             data + p * room.in_point + i * room.tiles * kBlock,
-                             sums + p * room.filter_point + (i * filters + o * kBlock) * kBlock,
+              multiply<true>(width_of(o, filters), width_of(c, channels), to_word - from_word,
+                             gradients + p * room.out_point + (o * room.tiles + at) * kBlock,
+                             data + p * room.in_point + (c * room.tiles + at) * kBlock,
+                             sums + p * room.filter_point + (c * filters + o * kBlock) * kBlock,
                              first > 0);
             }
           }
@@ -312,7 +353,8 @@ class Winograd : public AffinePlan {
         each_register(channels, [&](std::int64_t c) {
           const float* const column = sums + (c / kBlock * filters + o) * kBlock + c % kBlock;
           float* const to = dw + o * R * R * channels + c;
-          transform<kFilter, R, kEdge, true>(
+          transform<Transpose<Filter>>(
+              {1, 1},
               [&](std::size_t i, std::size_t j) {
                 return load(column + static_cast<std::int64_t>(i * kEdge + j) * room.filter_point);
               },
