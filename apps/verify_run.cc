@@ -18,6 +18,7 @@
 #include "src/base/random.h"
 #include "src/base/signals.h"
 #include "src/base/text.h"
+#include "src/data/data_options.h"
 #include "src/report/report.h"
 #include "src/report/stored_run.h"
 
@@ -53,8 +54,9 @@ void declare(OptionRows& rows, VerifyOptions& o) {
                        "Number of ranks, also -np [those of the run, at most one per core]\n"
                        "No bit depends on it if the run's order of sums is canonical.")
       .example("2");
-  rows.text("--data", o.replay.data, "DIR", "Folder of the data set, if it has moved")
-      .example("data/cifar10");
+  declare_folders(rows, o.replay.data, o.replay.more_data,
+                  "Folder of the data set, if it has moved")
+      .example("photos");
   rows.text("--program", o.replay.program, "FILE",
             "Training program [that of the run, beside verify_run]")
       .example("build/train_cifar");

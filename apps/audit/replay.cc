@@ -179,7 +179,10 @@ std::string Replay::config() const {
   for (const char* name : {"seed", "shards", "threads"})
     config += fmt::format("{}={}\n", name, facts_.number(name));
   config += fmt::format("global-batch={}\n", facts_.number("global_batch"));
-  if (!options_.data.empty()) config += fmt::format("data={}\n", in_quotes(options_.data));
+  std::string folders = in_quotes(options_.data);
+  for (const std::string& more : options_.more_data) folders += ", " + in_quotes(more);
+  if (!options_.more_data.empty()) folders = fmt::format("[{}]", folders);
+  if (!options_.data.empty()) config += fmt::format("data={}\n", folders);
   if (!facts_.text("network").empty())
     config += fmt::format("model={}\n", in_quotes(scratch_ / kNetworkFile));
   return config + "quiet=true\nkeep=2\ncheckpoint-every=\"1000000000s\"\nsummary-every=0\n";

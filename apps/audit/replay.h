@@ -13,8 +13,9 @@
 namespace lockstep {
 
 struct ReplayOptions {
-  std::string program;  ///< training program
-  std::string data;     ///< folder of the data; empty: that of the run
+  std::string program;                      ///< training program
+  std::string data;                         ///< folder of the data; empty: those of the run
+  std::vector<std::string> more_data = {};  ///< DataSource::more_folders
   std::string scratch;  ///< folder for the copies; empty: that of temporary files
   int ranks = 0;        ///< 0: those of the run, but only one per core
 };

@@ -68,7 +68,7 @@ def fault(build, program, option, words):
         more = []
     if program == "bench_step" and option == "--epochs":
         more = ["--epochs", "0.001", *more[2:]]
-    on_photos = program == "evaluate" and option in {"--data", "--labels"}
+    on_photos = program in {"evaluate", "verify_run"} and option in {"--data", "--labels"}
     if on_photos:
         more = []
     if program in WRITERS:

@@ -137,6 +137,8 @@ expect "--data passed twice" grep -q ' 12 samples' out
 mv two gone
 ranks 2 evaluate ./several --threads 1
 expect_error "one of them is gone" 2 'two does.not.exist --data'
+run "$build/verify_run" ./several --stretches 1 --np 2 --data one --data gone
+expect "verify_run finds it under another name" test "$code" = 0
 mv gone two
 
 # --- resume and evaluate ---------------------------------------------------------------------------------------------------
