@@ -71,7 +71,7 @@ def numbers(path):
 one, other = map(numbers, sys.argv[1:3])
 if one != other or [kind for kind, *_ in one].count("test") != 1:
     sys.exit("%s\n%s" % (one, other))
-best = max((line for line in one if line[0] == "evaluation"), key=lambda line: line[3])
+best = max((line for line in one if line[0] == "evaluation"), key=lambda line: (line[3], -line[2]))
 if best[1] != int(sys.argv[3]):
     sys.exit("best.h5 is of step %s, not of %s" % (sys.argv[3], best))
 END
