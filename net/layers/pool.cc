@@ -127,13 +127,13 @@ HOST_DEVICE void highest(const Lines& l, bool relu, int oy, int ox, Count count,
     for (int ix = l.w.begin(ox); ix < right; ++ix) {
       const auto tap = read(x + (std::int64_t{iy} * l.w.in + ix) * l.channels, count);
       const std::int32_t index = (iy - top) * l.h.kernel + ix - left;
-      for (int c = 0; c < count; ++c) {
+      for_columns(count, [&](int c) {
         const float value = tap[c];
         // A NaN wins and stays, so that a diverging run is seen and not hidden.
         const bool wins = (value > best[c]) | (value != value);
         best[c] = wins ? value : best[c];
         which[c] = wins ? index : which[c];
-      }
+      });
     }
   }
   write(y, count, [&](int c) { return (relu & (best[c] <= 0)) ? 0.0f : best[c]; });
@@ -193,7 +193,7 @@ HOST_DEVICE void gather(const Lines& l, int iy, int ix, Count count, const T* __
       const auto gradient = read(dy + place, count);
       const auto won = Taps<Count>(argmax + place, count);
       const std::int32_t own = (iy - l.h.origin(oy)) * l.h.kernel + ix - l.w.origin(ox);
-      for (int c = 0; c < count; ++c) sum[c] += won[c] == own ? gradient[c] : 0.0f;
+      for_columns(count, [&](int c) { sum[c] += won[c] == own ? gradient[c] : 0.0f; });
     }
   }
   write(dx, count, [&](int c) { return sum[c]; });
@@ -238,7 +238,7 @@ struct MeanForward {
                       for (int ix = l.w.begin(ox); ix < l.w.end(ox); ++ix) {
                         const auto tap =
                             read(from + (std::int64_t{iy} * l.w.in + ix) * l.channels + c, count);
-                        for (int k = 0; k < count; ++k) sum[k] += tap[k];
+                        for_columns(count, [&](int k) { sum[k] += tap[k]; });
                       }
                     }
                     write(to + std::int64_t{ox} * l.channels + c, count,
@@ -268,7 +268,7 @@ struct MeanBackward {
                   static_cast<float>((l.h.end(oy) - l.h.begin(oy)) * (l.w.end(ox) - l.w.begin(ox)));
               const auto gradient =
                   read(from + (std::int64_t{oy} * l.w.out + ox) * l.channels + c, count);
-              for (int k = 0; k < count; ++k) sum[k] += gradient[k] / size;
+              for_columns(count, [&](int k) { sum[k] += gradient[k] / size; });
             }
           }
           write(to + std::int64_t{ix} * l.channels + c, count, [&](int k) { return sum[k]; });

@@ -95,6 +95,9 @@ HOST_DEVICE void for_columns(Count count, F f) {
 #pragma GCC ivdep
     for (int k = 0; k < count; ++k) f(k);
   } else {
+#ifndef __CUDA_ARCH__  // GCC 14 unrolls the loop before it could become a vector loop
+#pragma omp simd
+#endif
     for (int k = 0; k < count; ++k) f(k);
   }
 }
