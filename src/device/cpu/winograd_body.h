@@ -183,18 +183,22 @@ class Winograd : public AffinePlan {
     return {pixels, shape[1], shape[2], shape[3], origin, Tiling(outputs, kOut)};
   }
 
-  /// Goes through the points by diagonals. Points of the last lines and columns have fewer tiles,
-  /// so each thread gets its share of them.
-  static std::int64_t point(std::int64_t number) { return number * (kEdge + 1) % kPoints; }
-
-  /// The tiles from number `first` on, of `count`, that need a point.
-  static std::pair<std::int64_t, std::int64_t> range(const Tiling& tiling, std::int64_t point,
-                                                     std::int64_t first, std::int64_t count) {
+  /// Threads share the points and call f(point, begin, end). Of the `count` tiles from `first` on,
+  /// begin .. end - 1 need the point. The points are taken by diagonals: those of the last lines
+  /// and columns have fewer tiles, so each thread gets its share of them.
+  template <class Call>
+  static void each_point(int threads, const Tiling& tiling, std::int64_t first, std::int64_t count,
+                         Call f) {
     constexpr std::int64_t kEach = kEdge;
-    const auto [begin, end] = tiling.range(point / kEach < tiling.rest.height + R - 1,
-                                           point % kEach < tiling.rest.width + R - 1);
-    return {std::clamp<std::int64_t>(begin - first, 0, count),
-            std::clamp<std::int64_t>(end - first, 0, count)};
+    parallel_for(threads, kPoints, 1, [&](std::int64_t part, std::int64_t last) {
+      for (std::int64_t i = part; i < last; ++i) {
+        const std::int64_t p = i * (kEach + 1) % kPoints;
+        const auto [begin, end] = tiling.range(p / kEach < tiling.rest.height + R - 1,
+                                               p % kEach < tiling.rest.width + R - 1);
+        f(p, std::clamp<std::int64_t>(begin - first, 0, count),
+          std::clamp<std::int64_t>(end - first, 0, count));
+      }
+    });
   }
 
   /// Writes the transforms of tiles `first` + `begin` .. `first` + `end` - 1 as [point][channel
@@ -263,18 +267,14 @@ class Winograd : public AffinePlan {
         transform_tiles<Data, 1>(sources, first, begin, end, room.tiles, zeros, data,
                                  room.in_point);
       });
-      parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t p = point(i);
-          const auto [from_tile, to_tile] = range(results.tiling, p, first, count);
-          for (std::int64_t o = 0; o < blocks(out); ++o) {
-            for (std::int64_t c = 0; c < blocks(in); ++c) {
-              multiply<false>(to_tile - from_tile, width_of(o, out), width_of(c, in) / kPerWord<F>,
-                              data + p * room.in_point + (c * room.tiles + from_tile) * kBlock,
-                              filters + p * room.filter_point + (o * in + c * kBlock) * kBlock,
-                              sums + p * room.out_point + (o * room.tiles + from_tile) * kBlock,
-                              c > 0);
-            }
+      each_point(threads, results.tiling, first, count, [&](auto p, auto from_tile, auto to_tile) {
+        for (std::int64_t o = 0; o < blocks(out); ++o) {
+          for (std::int64_t c = 0; c < blocks(in); ++c) {
+            multiply<false>(to_tile - from_tile, width_of(o, out), width_of(c, in) / kPerWord<F>,
+                            data + p * room.in_point + (c * room.tiles + from_tile) * kBlock,
+                            filters + p * room.filter_point + (o * in + c * kBlock) * kBlock,
+                            sums + p * room.out_point + (o * room.tiles + from_tile) * kBlock,
+                            c > 0);
           }
         }
       });
@@ -329,21 +329,17 @@ class Winograd : public AffinePlan {
                                                         zeros, gradients, room.out_point);
       });
       // sums: [point][block of channels][filter][kBlock]
-      parallel_for(threads, kPoints, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const std::int64_t p = point(i);
-          const auto [from_tile, to_tile] = range(results.tiling, p, first, count);
-          const std::int64_t from_word = from_tile / kPerWord<F>,
-                             to_word = ceil_div(to_tile, kPerWord<F>), at = from_word * kPerWord<F>;
-          if (first > 0 && from_tile == to_tile) continue;
-          for (std::int64_t c = 0; c < blocks(channels); ++c) {
-            for (std::int64_t o = 0; o < blocks(filters); ++o) {
-              multiply<true>(width_of(o, filters), width_of(c, channels), to_word - from_word,
-                             gradients + p * room.out_point + (o * room.tiles + at) * kBlock,
-                             data + p * room.in_point + (c * room.tiles + at) * kBlock,
-                             sums + p * room.filter_point + (c * filters + o * kBlock) * kBlock,
-                             first > 0);
-            }
+      each_point(threads, results.tiling, first, count, [&](auto p, auto from_tile, auto to_tile) {
+        const std::int64_t from_word = from_tile / kPerWord<F>,
+                           to_word = ceil_div(to_tile, kPerWord<F>), at = from_word * kPerWord<F>;
+        if (first > 0 && from_tile == to_tile) return;
+        for (std::int64_t c = 0; c < blocks(channels); ++c) {
+          for (std::int64_t o = 0; o < blocks(filters); ++o) {
+            multiply<true>(width_of(o, filters), width_of(c, channels), to_word - from_word,
+                           gradients + p * room.out_point + (o * room.tiles + at) * kBlock,
+                           data + p * room.in_point + (c * room.tiles + at) * kBlock,
+                           sums + p * room.filter_point + (c * filters + o * kBlock) * kBlock,
+                           first > 0);
           }
         }
       });
