@@ -105,12 +105,7 @@ int supervise(const RunOptions& o, const std::vector<std::string>& words) {
   std::istringstream more(o.mpirun);
   Processes processes({.words = words, .mpirun = {std::istream_iterator<std::string>(more), {}}},
                       hosts);
-  const bool requeued = std::getenv("SLURM_JOB_ID") != nullptr;
-  return Supervisor({.hosts = hosts,
-                     .ranks = ranks,
-                     .least = o.least,
-                     .restarts = o.restarts,
-                     .keeps_memory = requeued},
+  return Supervisor({.hosts = hosts, .ranks = ranks, .least = o.least, .restarts = o.restarts},
                     processes)
       .run();
 }

@@ -150,7 +150,7 @@ Replay::Replay(fs::path run, const RunFacts& facts, ReplayOptions options, const
   fs::create_directory(scratch_, error);
   if (error) fail_scratch("create", scratch_, error);
   for (const char* name :
-       {"LOCKSTEP_MEMORY", "LOCKSTEP_CHANGE", "LOCKSTEP_CHANGED_AT", "LOCKSTEP_SUPERVISOR"})
+       {"LOCKSTEP_RUN", "LOCKSTEP_CHANGE", "LOCKSTEP_CHANGED_AT", "LOCKSTEP_SUPERVISOR"})
     ::unsetenv(name);
   for (const auto& [name, value] :
        mpirun_environment({{"", 0, ranks_}}, usable_cores(), owns_machine()))

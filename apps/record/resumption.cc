@@ -6,8 +6,10 @@
 #include "apps/record/broadcast.h"
 #include "apps/record/checkpoint_use.h"
 #include "apps/record/run_files.h"
+#include "apps/record/state_memory.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"
+#include "src/base/machine.h"
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
@@ -159,7 +161,7 @@ void require_same_network(const Options& o, const RunFacts& before, int ranks,
 }  // namespace
 
 Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder,
-                           const StateMemory* memory) {
+                           bool in_memory) {
   Resumption r;
   Newest newest;
   CheckpointMetadata before;
@@ -167,7 +169,7 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
   agree(comm, [&] {
     if (comm.rank() != 0 || folder.empty()) return;
     newest = newest_good(folder);
-    if (!memory) return;
+    if (!in_memory) return;
     if (newest.file) before = read_metadata(*newest.file);
     if (newest.file) {
       run = RunFacts::of(*newest.file, before).text("id");
@@ -175,8 +177,13 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
       run = facts->text("id");
     }
   });
-  if (memory) {
-    FoundState state = find_state(comm, *memory, run, before.position.step);
+  if (in_memory) {
+    FoundState state = find_state(comm,
+                                  {.run = run,
+                                   .place = std::filesystem::path(folder).parent_path(),
+                                   .host = host_name(),
+                                   .first = comm.node().rank() == 0},
+                                  before.position.step);
     r.in_memory = !state.file.empty();
     if (r.in_memory) newest.file = state.file;
     newest.warnings.insert(newest.warnings.end(), state.warnings.begin(), state.warnings.end());

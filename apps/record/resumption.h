@@ -6,7 +6,6 @@
 
 #include "apps/options/run_options.h"
 #include "apps/record/run_facts.h"
-#include "apps/record/state_memory.h"
 #include "apps/step/run_plan.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
@@ -33,11 +32,11 @@ struct Resumption {
   bool is_same_run() const { return run == before.text("id"); }
 };
 
-/// Collective. `folder`: of the run's checkpoints; empty: there is none. `memory` (null: none) has
+/// Collective. `folder`: of the run's checkpoints; empty: there is none. `in_memory`: the hosts have
 /// perhaps a newer state of its run. Throws AgreedError if a file cannot be read, or (usage) if the
 /// folder contains another run than --resume names.
 Resumption find_resumption(const Comm& comm, const Options& options, const std::string& folder,
-                           const StateMemory* memory = nullptr);
+                           bool in_memory = false);
 
 /// The shape of a run with `options` on `ranks`. From scratch it is shape_of(). Otherwise the
 /// checkpoint sets the seed, and the batch, shards and threads that the user left open, because the

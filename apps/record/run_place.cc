@@ -84,13 +84,15 @@ class Choice {
 
   void choose() {
     const bool again = number_in("SLURM_RESTART_COUNT") > 0 || number_in("LOCKSTEP_START") > 1;
-    const std::string& name = o_.run.name;
+    const char* const former = std::getenv("LOCKSTEP_RUN");  // of lockstep_run's start before
+    const bool goes_on = former != nullptr && (o_.run.name.empty() || o_.run.fresh);
+    const std::string name = goes_on ? former : o_.run.name;
     if (name.empty()) {
       return number(kRuns / fmt::format("{}-{}", o_.program, o_.model.name),
                     again || !o_.run.fresh);
     }
     const fs::path named = named_folder(name);
-    if (o_.run.fresh)
+    if (o_.run.fresh && !goes_on)
       return number(named.parent_path() / split(named.filename().string()).first, again);
     folder = named;
     std::error_code unreadable;

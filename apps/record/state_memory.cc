@@ -1,6 +1,7 @@
 #include "apps/record/state_memory.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,30 +10,187 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "apps/record/run_facts.h"
+#include "apps/step/snapshot.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/machine.h"
-#include "src/base/text.h"
 #include "src/files/file.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = RunFacts::Json;
 
 constexpr std::size_t kStepBytes = 16;
+constexpr const char* kRunFile = "run";
 
-/// The run whose state `file` is.
-std::string run_of(const fs::path& file, const CheckpointMetadata& metadata) {
-  return RunFacts::of(file, metadata).text("id");
+std::string prefix() { return fmt::format("lockstep-run-{}-", ::geteuid()); }
+
+/// Whether only this user may enter `folder`. Nothing in another one may be trusted.
+bool is_own(const fs::path& folder) {
+  struct stat status {};
+  return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == ::geteuid() && (status.st_mode & 077) == 0;
+}
+
+void require_own(const fs::path& folder) {
+  require(is_own(folder), "{} is not a folder that only this user may enter", folder.string());
+}
+
+/// A descriptor of `file` if no other process has locked it; -1: one has, or it cannot be opened.
+int lock_of(const fs::path& file, int flags) {
+  const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+Shape shape_of(const Json& sizes) {
+  const auto n = [&](std::size_t axis) { return sizes.at(axis).get<std::int64_t>(); };
+  switch (sizes.size()) {
+    case 0:
+      return {};
+    case 1:
+      return {n(0)};
+    case 2:
+      return {n(0), n(1)};
+    case 3:
+      return {n(0), n(1), n(2)};
+    default:
+      return {n(0), n(1), n(2), n(3)};
+  }
+}
+
+/// The file of a Snapshot whose ranks are gone, mapped.
+class KeptStates {
+ public:
+  struct State {
+    Layout layout;
+    std::vector<ConstSection> sections;
+    CheckpointMetadata metadata;
+  };
+
+  /// Throws Error if `file` cannot be read or has another form.
+  explicit KeptStates(const fs::path& file) : file_(file) {
+    const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (descriptor < 0) fail_to_read(file, errno);
+    struct stat status {};
+    ::fstat(descriptor, &status);
+    bytes_ = static_cast<std::size_t>(status.st_size);
+    void* const data = bytes_ < sizeof(SnapshotMarks)
+                           ? MAP_FAILED
+                           : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor, 0);
+    ::close(descriptor);
+    if (data != MAP_FAILED) data_ = static_cast<const std::byte*>(data);
+    const bool whole = data_ != nullptr && marks().magic == SnapshotMarks::kMagic &&
+                       marks().places.copies == SnapshotPlaces::kMostCopies &&
+                       marks().places.text < bytes_ && marks().places.arenas < bytes_ &&
+                       marks().places.bytes() == bytes_;
+    if (!whole) unmap();
+    require(whole, "{} has another form", file.string());
+  }
+  ~KeptStates() { unmap(); }
+  KeptStates& operator=(KeptStates&&) = delete;
+
+  /// The last whole copy whose arrays are as they were written. Throws Error if one is damaged and
+  /// no other is whole.
+  std::optional<State> newest() const {
+    std::string problem;
+    for (const std::uint64_t copy : by_age()) {
+      try {
+        State state = read(copy);
+        if (print_of(state.layout, state.sections) == marks().copy[copy].print) return state;
+        problem = "its checksum is wrong";
+      } catch (const std::exception& error) {
+        problem = error.what();
+      }
+    }
+    require(problem.empty(), "{} is damaged: {}", file_.string(), problem);
+    return {};
+  }
+  /// The step of the last copy; -1: there is none.
+  std::int64_t newest_step() const {
+    const std::vector<std::uint64_t> copies = by_age();
+    return copies.empty() ? -1 : read(copies.front()).metadata.position.step;
+  }
+
+ private:
+  const SnapshotMarks& marks() const { return *reinterpret_cast<const SnapshotMarks*>(data_); }
+  void unmap() {
+    if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), bytes_);
+    data_ = nullptr;
+  }
+  /// Numbers of the whole copies, the last one first.
+  std::vector<std::uint64_t> by_age() const {
+    std::vector<std::uint64_t> copies;
+    for (std::uint64_t i = 0; i < SnapshotPlaces::kMostCopies; ++i)
+      if (marks().copy[i].order > 0) copies.push_back(i);
+    std::ranges::sort(copies, std::greater(), [&](auto i) { return marks().copy[i].order; });
+    return copies;
+  }
+  State read(std::uint64_t copy) const;
+
+  fs::path file_;
+  std::size_t bytes_ = 0;
+  const std::byte* data_ = nullptr;
+};
+
+KeptStates::State KeptStates::read(std::uint64_t copy) const {
+  const SnapshotPlaces& places = marks().places;
+  const std::uint64_t text_bytes = marks().copy[copy].text_bytes;
+  require(text_bytes <= places.text, "its text is too long");
+  const auto* const text = reinterpret_cast<const std::uint8_t*>(data_ + places.text_at(copy));
+  const Json json = Json::from_cbor(text, text + text_bytes);
+  State state;
+  const auto& position = json.at("position");
+  state.metadata = {{position.at(0), position.at(1), position.at(2), position.at(3)},
+                    json.at("texts")};
+  state.layout.count = json.at("count");
+  for (const Json& row : json.at("parameters")) {
+    Parameter parameter;
+    parameter.name = row.at(0);
+    parameter.shape = shape_of(row.at(1));
+    parameter.range = {row.at(2), parameter.shape.count()};
+    parameter.follow = row.at(3);
+    const Range& range = parameter.range;
+    require(range.begin >= 0 && range.count >= 0 && range.end() <= state.layout.count,
+            "{} is outside of the arena", parameter.name);
+    state.layout.parameters.push_back(std::move(parameter));
+  }
+  const auto* arena = reinterpret_cast<const float*>(data_ + places.arenas_at(copy));
+  for (const Json& row : json.at("sections")) {
+    state.sections.push_back({row.at(0), arena, row.at(1)});
+    arena += state.layout.count;
+  }
+  require(state.layout.count > 0 &&
+              state.sections.size() <=
+                  places.arenas / sizeof(float) / static_cast<std::uint64_t>(state.layout.count),
+          "its arenas are too long");
+  return state;
+}
+
+/// Turns the newest state in `folder` into a checkpoint there.
+void unpack(const fs::path& folder) {
+  const fs::path file = folder / "states";
+  if (is_gone(file)) return;
+  {
+    const KeptStates states(file);  // the sections are in its memory
+    if (const auto state = states.newest())
+      save_checkpoint(folder, state->layout, state->sections, state->metadata);
+  }
+  std::error_code ignored;
+  fs::remove(file, ignored);
 }
 
 /// The newest whole state of `run` after `after` in a folder.
@@ -43,17 +201,33 @@ struct LocalState {
 
 LocalState newest_of(const fs::path& folder, const std::string& run, std::int64_t after,
                      std::vector<std::string>& warnings) {
-  for (const fs::path& file : list_checkpoints(folder)) {
+  const auto attempt = [&](const auto& work) {
     try {
-      const Checkpoint state(file);
-      const std::int64_t step = state.metadata().position.step;
-      if (run_of(file, state.metadata()) != run || step <= after) continue;
-      state.verify();
-      return {file, step, static_cast<std::int64_t>(InputFile(file).size())};
+      return work();
     } catch (const Error& error) {
       warnings.push_back(
           fmt::format("skipping a state in the memory of {}: {}", host_name(), error.what()));
+      return false;
     }
+  };
+  const bool usable = attempt([&] {
+    if (is_gone(folder)) return false;
+    require_own(folder);
+    unpack(folder);
+    return true;
+  });
+  if (!usable && !is_own(folder)) return {};
+  LocalState found;
+  for (const fs::path& file : list_checkpoints(folder)) {
+    const bool good = attempt([&] {
+      const Checkpoint state(file);
+      const std::int64_t step = state.metadata().position.step;
+      if (RunFacts::of(file, state.metadata()).text("id") != run || step <= after) return false;
+      state.verify();
+      found = {file, step, static_cast<std::int64_t>(InputFile(file).size())};
+      return true;
+    });
+    if (good) return found;
   }
   return {};
 }
@@ -79,6 +253,7 @@ fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::pa
   };
   attempt([&] {
     if (comm.rank() == owner) input.emplace(from.file);
+    require(comm.rank() != 0 || is_own(folder), "{} is another user's", folder.string());
     if (comm.rank() == 0) output.emplace(temporary, OutputFile::Mode::create);
   });
   for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
@@ -107,45 +282,72 @@ fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::pa
   return {};
 }
 
+/// Whether the states in `folder`, which no process uses, are of no use.
+bool is_stale(const fs::path& folder) {
+  constexpr std::chrono::hours kWeek{7 * 24};
+  const std::string text = read_file(folder / kRunFile).value_or("");
+  const fs::path place = text;
+  std::error_code none;
+  if (text.empty() || (is_gone(place) && fs::exists(place.parent_path(), none))) return true;
+  const auto written = fs::last_write_time(folder / kRunFile, none);
+  if (!none && fs::file_time_type::clock::now() - written > kWeek) return true;
+  std::int64_t newest = -1;
+  if (!is_gone(folder / "states")) newest = KeptStates(folder / "states").newest_step();
+  std::string name = newest < 0 ? "" : checkpoint_name(newest);
+  for (const fs::path& file : list_checkpoints(folder))
+    name = std::max(name, file.filename().string());
+  if (name.empty()) return true;
+  const std::vector<fs::path> saved = list_checkpoints(place / "checkpoints");
+  return !saved.empty() && saved.front().filename().string() >= name;
+}
+
 }  // namespace
 
-StateMemory::StateMemory(const std::string& name, const std::string& host, bool first,
-                         const fs::path& root)
-    : folder_(root / fmt::format("{}-{}", name, host)), first_(first) {}
+fs::path StatePlace::folder() const {
+  std::error_code none;
+  const fs::path whole = fs::weakly_canonical(fs::absolute(place), none);
+  return root / fmt::format("{}{:.16}-{:08x}-{}", prefix(), run, hash_of(whole.string()), host);
+}
+
+StateMemory::StateMemory(const StatePlace& place) : place_(place), folder_(place.folder()) {}
 
 StateMemory::~StateMemory() {
+  if (!has_former_ && !has_state_) remove();
   if (step_ != nullptr) ::munmap(step_, kStepBytes);
+  if (lock_ >= 0) ::close(lock_);
 }
 
-void StateMemory::open() const {
-  if (!first_) return;
+void StateMemory::open() {
+  if (!first()) return;
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) fail_to("create", folder_, errno);
-  struct stat status {};
-  if (::lstat(folder_.c_str(), &status) != 0) fail_to("examine", folder_, errno);
-  require(S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() && (status.st_mode & 077) == 0,
-          "{} is not a folder that only this user may enter. Remove it, or set another "
-          "LOCKSTEP_MEMORY.",
-          folder_.string());
+  require_own(folder_);
+  // The ranks of the former start may still be ending.
+  constexpr double kMostSeconds = 5;
+  const double begin = now_seconds();
+  while ((lock_ = lock_of(folder_ / kRunFile, O_RDWR | O_CREAT)) < 0) {
+    require(now_seconds() - begin < kMostSeconds, "another process uses {}", folder_.string());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const std::string place = fs::absolute(place_.place).string();
+  if (::ftruncate(lock_, 0) != 0 ||
+      ::pwrite(lock_, place.data(), place.size(), 0) != std::ssize(place))
+    fail_to("write", folder_ / kRunFile, errno);
+  remove_stale_temporaries(folder_);
+  std::error_code ignored;
+  fs::remove(file(), ignored);
+  has_former_ = !list_checkpoints(folder_).empty();
 }
 
-void StateMemory::begin(const std::string& run, std::int64_t step) {
-  if (!first_) return;
-  remove_stale_temporaries(folder_);
-  for (const fs::path& file : list_checkpoints(folder_)) {
-    bool keeps = false;
-    try {
-      const CheckpointMetadata metadata = read_metadata(file);
-      keeps = metadata.position.step <= step && run_of(file, metadata) == run;
-    } catch (const Error&) {  // damaged: find_state() has warned
-    }
-    std::error_code ignored;
-    if (!keeps) fs::remove(file, ignored);
-  }
-  const fs::path file = folder_ / "step";
+void StateMemory::begin(std::int64_t step) {
+  const char* const supervisor = std::getenv("LOCKSTEP_SUPERVISOR");
+  if (!first() || supervisor == nullptr || std::strchr(supervisor, '/') != nullptr) return;
+  const fs::path file = folder_ / fmt::format("step.{}", supervisor);
+  const std::string place = fs::absolute(place_.place).string();
   const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) fail_to("write", file, errno);
   // Without reserved memory a store into a full /dev/shm would end the process.
-  int error = ::posix_fallocate(descriptor, 0, kStepBytes);
+  int error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(kStepBytes + place.size()));
+  if (error == 0 && ::pwrite(descriptor, place.data(), place.size(), kStepBytes) < 0) error = errno;
   if (error == 0) {
     void* const data =
         ::mmap(nullptr, kStepBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -157,13 +359,13 @@ void StateMemory::begin(const std::string& run, std::int64_t step) {
   finished(step);
 }
 
-void StateMemory::write(const Layout& layout, const std::vector<ConstSection>& sections,
-                        const CheckpointMetadata& metadata) const {
-  if (!first_) return;
-  const std::vector<fs::path> before = list_checkpoints(folder_);
+void StateMemory::sealed() {
+  if (!first()) return;
+  has_state_ = true;
+  ::futimens(lock_, nullptr);  // for is_stale()
   std::error_code ignored;
-  for (std::size_t i = 1; i < before.size(); ++i) fs::remove(before[i], ignored);
-  save_checkpoint(folder_, layout, sections, metadata);
+  if (!std::exchange(has_former_, false)) return;
+  for (const fs::path& file : list_checkpoints(folder_)) fs::remove(file, ignored);
 }
 
 void StateMemory::finished(std::int64_t step) const {
@@ -179,45 +381,58 @@ void StateMemory::finished(std::int64_t step) const {
     std::atomic_ref(file[i]).store(words[i], std::memory_order_relaxed);
 }
 
-void StateMemory::remove() const {
+void StateMemory::remove() {
   std::error_code ignored;
-  if (first_) fs::remove_all(folder_, ignored);
+  if (first() && lock_ >= 0) fs::remove_all(folder_, ignored);
 }
 
-std::unique_ptr<StateMemory> open_state_memory(const Comm& comm) {
-  const char* const variable = std::getenv("LOCKSTEP_MEMORY");
-  const std::string name = comm.broadcast(variable ? variable : "");
-  if (name.empty()) return nullptr;
-  std::unique_ptr<StateMemory> memory;
-  const bool first = comm.node().rank() == 0;
-  agree(comm, [&] {
-    constexpr std::size_t kLongest = 100;
-    const bool valid = name.size() <= kLongest && std::all_of(name.begin(), name.end(), [](char c) {
-                         return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' ||
-                                c == '_' || c == '-';
-                       });
-    if (!valid) {
-      fail_usage(
-          "LOCKSTEP_MEMORY is \"{}\". Set a name of at most {} letters, digits, dots, dashes and "
-          "underscores.",
-          printable(name), kLongest);
-    }
-    memory = std::make_unique<StateMemory>(name, host_name(), first);
+std::string state_text(const Layout& layout, const std::vector<ConstSection>& sections,
+                       const CheckpointMetadata& metadata) {
+  const Position& at = metadata.position;
+  Json json{{"position", {at.step, at.samples, at.epoch, at.seed}},
+            {"texts", metadata.texts},
+            {"count", layout.count},
+            {"parameters", Json::array()},
+            {"sections", Json::array()}};
+  for (const Parameter& parameter : layout.parameters) {
+    const Shape& shape = parameter.shape;
+    std::vector<std::int64_t> sizes;
+    for (int i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i]);
+    json["parameters"].push_back({parameter.name, sizes, parameter.range.begin, parameter.follow});
+  }
+  for (const ConstSection& section : sections)
+    json["sections"].push_back({section.name, section.trained_only});
+  const std::vector<std::uint8_t> bytes = Json::to_cbor(json);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::unique_ptr<StateMemory> open_state_memory(const Comm& comm, const std::string& run,
+                                               const std::string& place, std::string& problem) {
+  auto memory =
+      std::make_unique<StateMemory>(StatePlace{run, place, host_name(), comm.node().rank() == 0});
+  std::string own;
+  try {
+    if (memory->first()) remove_stale_states();
     memory->open();
-  });
-  return memory;
+  } catch (const Error& error) {
+    own = error.what();
+  }
+  if (comm.max(!own.empty()) == 0) return memory;
+  for (std::string& text : comm.gather(own))
+    if (!text.empty()) problem = std::move(text);
+  return nullptr;
 }
 
-FoundState find_state(const Comm& comm, const StateMemory& memory, std::string run,
-                      std::int64_t after) {
-  run = comm.broadcast(run);
+FoundState find_state(const Comm& comm, StatePlace place, std::int64_t after) {
+  place.run = comm.broadcast(place.run);
   after = comm.max(comm.rank() == 0 ? after : -1);
   FoundState found;
-  if (run.empty()) return found;
+  if (place.run.empty()) return found;
+  const fs::path folder = place.folder();
   LocalState own;
   std::vector<std::string> warnings;
   agree(comm, [&] {
-    if (memory.first()) own = newest_of(memory.folder(), run, after, warnings);
+    if (place.first) own = newest_of(folder, place.run, after, warnings);
   });
   const auto mine = static_cast<std::uint64_t>(own.step);
   const std::vector<std::uint64_t> steps = comm.all_gather(std::span(&mine, 1));
@@ -226,8 +441,30 @@ FoundState find_state(const Comm& comm, const StateMemory& memory, std::string r
   const auto newest = std::max_element(steps.begin(), steps.end());
   if (*newest == 0) return found;
   const int owner = static_cast<int>(newest - steps.begin());
-  found.file = owner == 0 ? own.file : fetch(comm, owner, own, memory.folder(), found.warnings);
+  if (owner == 0) {
+    found.file = own.file;
+    return found;
+  }
+  if (comm.rank() == 0) ::mkdir(folder.c_str(), 0700);  // what is there already may be unusable
+  found.file = fetch(comm, owner, own, folder, found.warnings);
   return found;
+}
+
+void remove_stale_states(const fs::path& root) {
+  std::error_code error;
+  for (fs::directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path folder = entry->path();
+    if (!folder.filename().string().starts_with(prefix()) || !is_own(folder)) continue;
+    const int lock = lock_of(folder / kRunFile, O_RDWR);
+    if (lock < 0 && !is_gone(folder / kRunFile)) continue;  // a process trains it
+    std::error_code ignored;
+    try {
+      if (lock >= 0 && is_stale(folder)) fs::remove_all(folder, ignored);
+    } catch (const Error&) {  // what cannot be read may be of use
+    }
+    if (lock >= 0) ::close(lock);
+  }
 }
 
 }  // namespace lockstep

@@ -1,12 +1,16 @@
-// StateMemory: recent states of a run in the memory of each host, so that a start after a failure
-// repeats few steps. The supervisor names it in the environment: LOCKSTEP_MEMORY=NAME.
+// StateMemory: recent states of a run in the memory of each host. They outlive the ranks, so that
+// the same command loses few steps, whatever ended them.
 //
-// Each host has the folder /dev/shm/NAME-HOST. It contains the newest two states as ordinary
-// checkpoints, and the file `step`: the number of the last finished step as 15 digits and a line
-// end. The folder outlives the ranks, and is removed when the run is complete.
+// Each host has the folder /dev/shm/lockstep-run-USER-RUN-HOST, where RUN depends on the run's id
+// and on its folder, because a copy of the folder is another run. It contains
+//   states   copies of the state after two steps (apps/step/snapshot.h)
+//   run      the path of the run's folder; locked while the ranks live
+//   step.ID  for lockstep_run, which passes ID in LOCKSTEP_SUPERVISOR: the number of the last
+//            finished step as 15 digits and a line end, then the path of the run's folder
+// and after a new start the state that it resumes from, as an ordinary checkpoint. The run removes
+// the folder at an end after which a state is of no use (src/base/run_end.h).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,43 +22,59 @@
 
 namespace lockstep {
 
-/// The folder of this host. All calls are local, and do nothing on ranks that are not the first of
-/// their host. Thread: the computing one; write() may run on another.
-class StateMemory {
- public:
-  /// `first`: this rank is the first of `host`. `root`: a folder in memory.
-  StateMemory(const std::string& name, const std::string& host, bool first,
-              const std::filesystem::path& root = "/dev/shm");
-  ~StateMemory();
-  StateMemory& operator=(StateMemory&&) = delete;  ///< neither copied nor moved
+/// Names the states of a run on a host.
+struct StatePlace {
+  std::string run;              ///< its id
+  std::filesystem::path place;  ///< its folder
+  std::string host;
+  bool first = false;                       ///< this rank is the first of `host`
+  std::filesystem::path root = "/dev/shm";  ///< in memory
 
-  bool first() const { return first_; }
-  const std::filesystem::path& folder() const { return folder_; }
-
-  /// Creates the folder, which only this user may enter. Throws Error if the path is a link, or
-  /// belongs to another user.
-  void open() const;
-  /// Training begins after `step`: removes all states except those of this `run` up to `step`.
-  /// Throws Error if memory is short.
-  void begin(const std::string& run, std::int64_t step);
-  /// Adds a state. Removes the states before the newest one first, so that at most two need memory.
-  /// Throws Error if memory is short; then the newest one is left.
-  void write(const Layout& layout, const std::vector<ConstSection>& sections,
-             const CheckpointMetadata& metadata) const;
-  /// Steps done. A store into memory; nothing before begin().
-  void finished(std::int64_t step) const;
-  /// The run is complete: removes the folder.
-  void remove() const;
-
- private:
-  std::filesystem::path folder_;
-  bool first_;
-  void* step_ = nullptr;  ///< the mapped file; null: there is none
+  std::filesystem::path folder() const;
 };
 
-/// Collective. The StateMemory of this run, opened; null: LOCKSTEP_MEMORY of rank 0 is not set.
-/// Throws AgreedError if its name is not valid, or if a folder cannot be used.
-std::unique_ptr<StateMemory> open_state_memory(const Comm& comm);
+/// The folder of this host. All calls are local, and do nothing on ranks that are not the first of
+/// their host. Thread: the computing one.
+class StateMemory {
+ public:
+  explicit StateMemory(const StatePlace& place);
+  ~StateMemory();                                  ///< removes the folder if it contains no state
+  StateMemory& operator=(StateMemory&&) = delete;  ///< neither copied nor moved
+
+  bool first() const { return place_.first; }
+  const std::filesystem::path& folder() const { return folder_; }
+  /// For the Snapshot.
+  std::filesystem::path file() const { return folder_ / "states"; }
+
+  /// Claims the folder, which only this user may enter, and removes file(). Throws Error if that is
+  /// impossible: the path is another user's or a link, or a process uses it.
+  void open();
+  /// Training begins after `step`. Throws Error if memory is short.
+  void begin(std::int64_t step);
+  /// A Snapshot in file() was sealed: the state of the former start is needed no more.
+  void sealed();
+  /// Steps done. A store into memory; nothing before begin().
+  void finished(std::int64_t step) const;
+  /// No state is of use any more: removes the folder.
+  void remove();
+
+ private:
+  StatePlace place_;
+  std::filesystem::path folder_;
+  bool has_former_ = false;  ///< a state of the former start
+  bool has_state_ = false;   ///< of this start
+  int lock_ = -1;            ///< descriptor of the file `run`
+  void* step_ = nullptr;     ///< the mapped file; null: there is none
+};
+
+/// The text of a Snapshot: all of a checkpoint besides its arrays.
+std::string state_text(const Layout& layout, const std::vector<ConstSection>& sections,
+                       const CheckpointMetadata& metadata);
+
+/// Collective. The StateMemory of the run `run` in the folder `place`, opened; null: a host cannot
+/// keep one, and `problem` has the reason on rank 0.
+std::unique_ptr<StateMemory> open_state_memory(const Comm& comm, const std::string& run,
+                                               const std::string& place, std::string& problem);
 
 /// The newest state on any host.
 struct FoundState {
@@ -62,9 +82,14 @@ struct FoundState {
   std::vector<std::string> warnings;  ///< on rank 0: states that were skipped, one line each
 };
 
-/// Collective. Finds the newest whole state of `run` after step `after`; both count on rank 0. If
-/// rank 0's host lacks it, copies it there.
-FoundState find_state(const Comm& comm, const StateMemory& memory, std::string run,
-                      std::int64_t after);
+/// Collective. Finds the newest whole state of the run after step `after`; place.run and `after`
+/// count on rank 0. The first rank of each host turns its newest one into a checkpoint. If rank 0's
+/// host lacks it, copies it there.
+FoundState find_state(const Comm& comm, StatePlace place, std::int64_t after);
+
+/// Removes the folders in `root` of runs of this user on this host that no process trains, if their
+/// states are of no use: the run's folder is gone or has a checkpoint that is as new, or they are
+/// older than a week.
+void remove_stale_states(const std::filesystem::path& root = "/dev/shm");
 
 }  // namespace lockstep

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <utility>
 
 #include "apps/record/data_facts.h"
@@ -26,11 +25,11 @@ namespace {
 constexpr const char* kLossScale = "loss_scale";
 constexpr const char* kResiduals = "residuals";
 
-/// Processor time of the calling thread in seconds.
-double thread_seconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+/// Enough for state_text() of any step.
+std::size_t text_bytes(const RunSetup& setup, const Layout& layout) {
+  constexpr std::size_t kFactsAndProgress = 1 << 20, kParameter = 512;
+  return kFactsAndProgress + kParameter * layout.parameters.size() + setup.data.vocabulary.size() +
+         setup.options.model.network.size();
 }
 
 /// Throws Error unless the lines of the log that are written have reached the disk.
@@ -42,15 +41,26 @@ void sync_log(const std::string& folder) {
 }  // namespace
 
 std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& step,
-                                        const std::string& folder, bool everywhere) {
+                                        const std::string& folder, StateMemory*& memory) {
   if (folder.empty() || setup.options.check) return nullptr;
+  const std::size_t arenas = step.saved_bytes();
+  const int threads = setup.placement.threads;
   try {
-    return std::make_unique<Snapshot>(setup.comm, step.saved_bytes(), everywhere,
-                                      setup.placement.threads);
+    if (memory != nullptr) {
+      const std::size_t residuals =
+          residual_bytes(setup.comm, step.layout(), step.reducer().traits().residual != nullptr);
+      return std::make_unique<Snapshot>(setup.comm, arenas + residuals, threads,
+                                        text_bytes(setup, step.layout()), memory->file());
+    }
   } catch (const AgreedError& error) {
-    setup.plan.notes.push_back(fmt::format("steps wait while a checkpoint is written{}, because {}",
-                                           everywhere ? ", and no state is kept in memory" : "",
-                                           error.what()));
+    memory = nullptr;
+    setup.plan.notes.push_back(fmt::format("no state is kept in memory, because {}", error.what()));
+  }
+  try {
+    return std::make_unique<Snapshot>(setup.comm, arenas, threads);
+  } catch (const AgreedError& error) {
+    setup.plan.notes.push_back(
+        fmt::format("steps wait while a checkpoint is written, because {}", error.what()));
     return nullptr;
   }
 }
@@ -157,21 +167,33 @@ void Saver::verify(std::int64_t done) {
   verify_mirror(setup_.comm, step_.layout(), read_only(step_.sections()), done);
 }
 
-Saver::Sections Saver::copy_state(std::int64_t done, bool here,
-                                  std::vector<std::vector<float>>& residuals) {
-  Sections state = read_only(step_.sections());
+Saver::State Saver::copy_state(std::int64_t done, const RunProgress& progress, bool spares) {
+  const Layout& layout = step_.layout();
+  State state{.sections = read_only(step_.sections()),
+              .metadata = {},
+              .residuals = std::make_shared<std::vector<std::vector<float>>>()};
   if (snapshot_) {
-    const std::string odd = snapshot_->take(step_.layout(), state, done);
+    const std::string odd = snapshot_->take(layout, state.sections, done, spares);
     if (!odd.empty()) fail_not_finite(odd, done);
-    state = snapshot_->sections();
+    state.sections = snapshot_->sections();
   } else {
     verify(done);
     require_finite(done);
   }
-  if (!has_residuals_) return state;
-  const Sections wire =
-      gather_residuals(setup_.comm, here, step_.layout(), step_.own_sections(), residuals);
-  state.insert(state.end(), wire.begin(), wire.end());
+  const bool keeps = memory_ && memory_->first();
+  Sections wire;
+  if (has_residuals_) {
+    wire = gather_residuals(setup_.comm, keeps || setup_.comm.rank() == 0, layout,
+                            step_.own_sections(), *state.residuals);
+    state.sections.insert(state.sections.end(), wire.begin(), wire.end());
+  }
+  state.metadata = metadata(done, progress, std::ssize(*state.residuals));
+  if (!keeps) return state;
+  if (snapshot_->seal(layout, wire, state_text(layout, state.sections, state.metadata))) {
+    memory_->sealed();
+  } else if (!std::exchange(warned_, true)) {
+    reporter_.warning("no state in memory: the state has become larger than its place");
+  }
   return state;
 }
 
@@ -181,24 +203,23 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
   finish();
   setup_.recorder.phase("checkpoint", kSlowFiles);
   const TimedSpan span(track_, "checkpoint");
-  const auto residuals = std::make_shared<std::vector<std::vector<float>>>();
-  const bool here = setup_.comm.rank() == 0, again = saved_step_ == done;
-  const Sections sections = copy_state(done, here, *residuals);
+  const bool again = saved_step_ == done;
+  const State state = copy_state(done, progress, /*spares=*/false);
   agree(setup_.comm, [&] {
-    if (!here) return;
+    if (setup_.comm.rank() != 0) return;
     place_.require_held();
     reporter_.flush();
-    start([this, sections, residuals, again, progress, best = is_best(done, progress),
-           metadata = metadata(done, progress, std::ssize(*residuals))](Written& written) {
-      written.step = metadata.position.step;
+    start([this, state, again, progress, best = is_best(done, progress)](Written& written) {
+      written.step = state.metadata.position.step;
       written.again = again;
       try {
         sync_log(place_.folder());
       } catch (const Error& error) {
         written.warnings.emplace_back(error.what());
       }
-      if (!again) written.weights = weights_sha256(step_.layout(), sections.front().arena);
-      written.file = save_checkpoint(place_.checkpoints(), step_.layout(), sections, metadata);
+      if (!again) written.weights = weights_sha256(step_.layout(), state.sections.front().arena);
+      written.file =
+          save_checkpoint(place_.checkpoints(), step_.layout(), state.sections, state.metadata);
       if (best) keep_best(written.file, written.step, progress, options_.keep_best);
       const std::vector<std::string> pruned = pruner_.prune(written.file);
       written.warnings.insert(written.warnings.end(), pruned.begin(), pruned.end());
@@ -222,9 +243,7 @@ void Saver::finish() {
 void Saver::start(std::function<void(Written&)> job) {
   job_ = std::async(snapshot_ ? std::launch::async : std::launch::deferred, [job = std::move(job)] {
     Written written;
-    const double begin = thread_seconds();
     job(written);
-    written.seconds = thread_seconds() - begin;
     return written;
   });
 }
@@ -253,11 +272,6 @@ void Saver::poll() {
 }
 
 void Saver::report(const Written& written) {
-  if (written.file.empty()) {
-    thread_seconds_ = written.seconds;
-    state_failure_ = written.failure;
-    return;
-  }
   last_file_ = written.file;
   if (!written.again) reporter_.saved(written.step, written.file, written.weights);
   for (const std::string& warning : written.warnings) reporter_.warning(warning);
@@ -266,11 +280,14 @@ void Saver::report(const Written& written) {
 
 void Saver::begin_states(std::int64_t done) {
   if (!memory_) return;
+  std::string failure;
   try {
-    memory_->begin(run_, done);
+    memory_->begin(done);
   } catch (const Error& error) {
-    state_failure_ = error.what();
+    failure = error.what();
   }
+  for (const std::string& line : setup_.comm.gather(failure))
+    if (!line.empty()) reporter_.warning("lockstep_run does not know the steps: " + line);
   schedule_.begin(done, now_seconds());
 }
 
@@ -281,31 +298,15 @@ void Saver::keep(std::int64_t done, const RunProgress& progress, bool last) {
   const double begin = now_seconds();
   poll();
   const auto ns = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
-  std::array<std::uint64_t, 4> most{job_.valid() || failure_, !state_failure_.empty(),
-                                    ns(copy_seconds_ + thread_seconds_),
+  // A checkpoint is being written from a copy; what a state costs; how long a step takes.
+  std::array<std::uint64_t, 3> most{job_.valid() || failure_, ns(copy_seconds_),
                                     ns(schedule_.step_seconds(done, begin))};
   const std::vector<std::uint64_t> all = setup_.comm.all_gather(most);
   for (std::size_t i = 0; i < all.size(); ++i)
     most[i % most.size()] = std::max(most[i % most.size()], all[i]);
-  const auto [busy, failed, cost, step] = most;
-  if (failed && !std::exchange(warned_, true)) {
-    for (const std::string& line : setup_.comm.gather(state_failure_))
-      if (!line.empty()) reporter_.warning("no state in memory: " + line);
-  }
-  state_failure_.clear();
-  if (!busy && !last && !saved(done)) {
-    const auto residuals = std::make_shared<std::vector<std::vector<float>>>();
-    const Sections sections = copy_state(done, memory_->first(), *residuals);
-    if (memory_->first()) {
-      start([this, sections, residuals,
-             metadata = metadata(done, progress, std::ssize(*residuals))](Written& written) {
-        try {
-          memory_->write(step_.layout(), sections, metadata);
-        } catch (const Error& error) {
-          written.failure = error.what();
-        }
-      });
-    }
+  const auto [writes, cost, step] = most;
+  if (!last && !saved(done)) {
+    copy_state(done, progress, /*spares=*/writes > 0);
     copy_seconds_ = now_seconds() - begin;
   }
   schedule_.plan(done, now_seconds(), 1e-9 * static_cast<double>(cost),

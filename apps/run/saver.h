@@ -1,5 +1,6 @@
 // Saver: restores the state of a run before training, and saves its checkpoints and states in
-// memory. A thread writes them from a copy of the state, beside the steps.
+// memory. A state in memory is a copy of the state that outlives the ranks. A thread writes
+// checkpoints from such a copy, beside the steps.
 #pragma once
 
 #include <exception>
@@ -25,9 +26,10 @@ namespace lockstep {
 
 /// Collective. The memory for copies of the state of a run that is saved in `folder`. Null: there
 /// is no folder, or memory is short, with a note; then steps wait while a checkpoint is written.
-/// `everywhere`: on all hosts.
+/// `memory` (null: none) keeps them. If there is too little room for that, it becomes null, with a
+/// note.
 std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& step,
-                                        const std::string& folder, bool everywhere);
+                                        const std::string& folder, StateMemory*& memory);
 
 /// All calls are collective unless marked local, and throw AgreedError. Owner: train(), which keeps
 /// the arguments alive. Thread: the computing one, when all steps are collected.
@@ -73,6 +75,10 @@ class Saver {
   std::string advice();
 
   // States in memory: nothing without them.
+  /// A checkpoint has all steps, so no state in memory is of use any more.
+  void forget_states() {
+    if (memory_) memory_->remove();
+  }
   /// Steps begin after `done`.
   void begin_states(std::int64_t done);
   /// Local. A state in memory is due after this step.
@@ -88,19 +94,24 @@ class Saver {
  private:
   /// The result of the thread.
   struct Written {
-    std::filesystem::path file;  ///< the checkpoint; empty: a state in memory
+    std::filesystem::path file;  ///< the checkpoint
     std::int64_t step = 0;
     bool again = false;   ///< the step has a checkpoint already
     std::string weights;  ///< weights_sha256() of the checkpoint
     std::vector<std::string> warnings;
-    std::string failure;  ///< of a state in memory
-    double seconds = 0;   ///< processor time
   };
   using Sections = std::vector<ConstSection>;
 
-  /// Collective. The sections of a checkpoint, all finite and the same on all ranks: a copy if
-  /// there is a snapshot. `residuals`: of `here`, gets those of all ranks.
-  Sections copy_state(std::int64_t done, bool here, std::vector<std::vector<float>>& residuals);
+  /// The state after a step, all finite and the same on all ranks.
+  struct State {
+    Sections sections;  ///< of a checkpoint: a copy if there is a snapshot
+    CheckpointMetadata metadata;
+    /// Of all ranks, on ranks that keep a state.
+    std::shared_ptr<std::vector<std::vector<float>>> residuals;
+  };
+  /// Collective. Keeps the copy in memory too, if there are such states. `spares`: see
+  /// Snapshot::take().
+  State copy_state(std::int64_t done, const RunProgress& progress, bool spares);
   CheckpointMetadata metadata(std::int64_t done, const RunProgress& progress,
                               std::int64_t residuals) const;
   // Local.
@@ -130,13 +141,12 @@ class Saver {
   std::int64_t saved_step_ = -1;
   RunProgress saved_progress_;  ///< in the checkpoint of saved_step_
   double last_save_ = 0;
-  std::future<Written> job_;    ///< on rank 0, and on the first ranks of hosts with states
+  std::future<Written> job_;    ///< on rank 0
   std::exception_ptr failure_;  ///< of the last checkpoint
   bool only_in_memory_ = false;
   StateSchedule schedule_;
-  double copy_seconds_ = 0, thread_seconds_ = 0;  ///< of the last state in memory
-  std::string state_failure_;                     ///< of the last one
-  bool warned_ = false;                           ///< of such a failure
+  double copy_seconds_ = 0;  ///< of the last state in memory
+  bool warned_ = false;      ///< that a state in memory failed
 };
 
 }  // namespace lockstep

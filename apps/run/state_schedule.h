@@ -10,9 +10,11 @@ namespace lockstep {
 /// All ranks plan with the same values, so that all choose the same steps. Times are now_seconds().
 class StateSchedule {
  public:
-  static constexpr double kShortest = 0.2;  ///< seconds between two states
-  /// Share of the time: the measured cost of the states. Cold caches and ranks that wait cost as
-  /// much again, and both together may cost a hundredth.
+  /// Seconds between two states, or one step if that is longer: at an end without warning the steps
+  /// since the last one are lost.
+  static constexpr double kShortest = 0.2, kLongest = 1;
+  /// Share of the time between these: the measured cost of the states. Cold caches and ranks that
+  /// wait cost as much again, and both together may cost a hundredth.
   static constexpr double kShare = 0.005;
 
   /// Steps begin after `done`. The first state is due after the next one.
@@ -30,8 +32,8 @@ class StateSchedule {
   /// `step_seconds`: of a step.
   void plan(std::int64_t done, double now, double cost, double step_seconds) {
     constexpr double kMostSteps = 1e6;
-    const double interval = std::max(kShortest, cost / kShare);
-    const double steps = std::min(kMostSteps, std::ceil(interval / std::max(step_seconds, 1e-9)));
+    const double interval = std::clamp(cost / kShare, kShortest, kLongest);
+    const double steps = std::min(kMostSteps, std::floor(interval / std::max(step_seconds, 1e-9)));
     planned_ = done;
     next_ = done + std::max<std::int64_t>(1, std::llround(steps));
     time_ = now;

@@ -17,6 +17,7 @@
 #include "collectives/watch/end_all_ranks.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/machine.h"
+#include "src/base/run_end.h"
 #include "src/base/signals.h"
 #include "src/base/table.h"
 #include "src/data/validation.h"
@@ -130,7 +131,7 @@ void run_traced(const LoopParts& parts, const RunProgress& progress, const Failu
 /// Collective; for rank 0. Bytes by part. `program`: of the program before all others.
 std::vector<std::pair<std::string, std::size_t>> memory_parts(
     const RunSetup& setup, const TrainingStep& step, const Evaluation& evaluation,
-    const Loader& loader, bool saves, const Snapshot* snapshot, bool keeps, std::size_t program) {
+    const Loader& loader, bool saves, const Snapshot* snapshot, std::size_t program) {
   auto parts = step.memory();
   parts.emplace_back("evaluation", evaluation.bytes());
   parts.emplace_back("loader", loader.bytes());
@@ -140,8 +141,7 @@ std::vector<std::pair<std::string, std::size_t>> memory_parts(
     const std::size_t gathered = gather_bytes(setup.comm, step.layout(), residual);
     parts.emplace_back("saving", step.saved_bytes() + gathered);
   }
-  parts.emplace_back("copy of the state", snapshot ? snapshot->bytes() : 0);
-  parts.emplace_back("states in memory", keeps ? 2 * step.saved_bytes() : 0);
+  parts.emplace_back("copies of the state", snapshot ? snapshot->bytes() : 0);
   parts.emplace_back("program and libraries", program);
   return parts;
 }
@@ -199,7 +199,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   const bool curves = !place.folder().empty() && setup.data.train->classes() <= kMostInMatrix;
   if (curves || options.reports.best == "auc") evaluation.count_probabilities();
   loader = setup.make_loader(step, setup.plan.start.step);
-  const auto snapshot = make_snapshot(setup, step, place.folder(), memory != nullptr);
+  const auto snapshot = make_snapshot(setup, step, place.folder(), memory);
   const RunParts run{setup.comm,
                      options,
                      resumption,
@@ -210,7 +210,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
                      setup.data,
                      step,
                      memory_parts(setup, step, evaluation, *loader, !place.folder().empty(),
-                                  snapshot.get(), memory != nullptr, base_memory)};
+                                  snapshot.get(), base_memory)};
   const RunFacts facts = facts_of(run);
   Reporter reporter(run, facts, place, [&] {
     setup.recorder.progress();
@@ -231,11 +231,18 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     if (memory) memory->remove();
     return kExitSuccess;
   }
-  const int code = run_to_the_end(
-      {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline}, progress,
-      resumption.run, trace.get());
-  if (memory) memory->remove();
-  return code;
+  const auto forget = [&](int code) {
+    if (memory && !end_of(code).keeps_states) memory->remove();
+    return code;
+  };
+  try {
+    return forget(run_to_the_end(
+        {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline},
+        progress, resumption.run, trace.get()));
+  } catch (const AgreedError& error) {
+    forget(error.exit_code());
+    throw;
+  }
 }
 
 }  // namespace
@@ -263,10 +270,13 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   RunPlace place(comm, options);
   claim(place, world, options, look_for_stop);
   const bool keeps = !place.folder().empty() && !options.check;
-  const auto memory = keeps ? open_state_memory(comm) : nullptr;
-  const Resumption resumption = find_resumption(comm, options, place.checkpoints(), memory.get());
+  const Resumption resumption = find_resumption(comm, options, place.checkpoints(), keeps);
   std::vector<std::string> notes = place.notes();
   notes.insert(notes.end(), resumption.notes.begin(), resumption.notes.end());
+  std::string problem;
+  const auto memory =
+      keeps ? open_state_memory(comm, resumption.run, place.folder(), problem) : nullptr;
+  if (!problem.empty()) notes.push_back("no state is kept in memory, because " + problem);
   RunShape shape;
   agree(comm, [&] {
     shape = resumed_shape(options, resumption, comm.size(), notes);

@@ -304,6 +304,7 @@ class TrainingLoop {
     saver_.finish();
     require_batches(parts_, done);
     summarize(done, "stopped");
+    saver_.forget_states();
     const std::string& folder = parts_.place.folder();
     if (folder.empty()) {
       throw AgreedError(fmt::format(

@@ -80,6 +80,10 @@ std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const La
   return sections;
 }
 
+std::size_t residual_bytes(const Comm& comm, const Layout& layout, bool residual) {
+  return keepers(comm, residual).size() * static_cast<std::size_t>(layout.count) * sizeof(float);
+}
+
 std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool residual) {
   const std::size_t ranks = keepers(comm, residual).size();
   return ranks == 0 ? 0 : (2 * ranks + 1) * static_cast<std::size_t>(layout.count) * sizeof(float);

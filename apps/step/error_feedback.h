@@ -22,6 +22,9 @@ std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const La
                                            const std::vector<Section>& own,
                                            std::vector<std::vector<float>>& memory);
 
+/// Collective. Bytes of the sections of gather_residuals().
+std::size_t residual_bytes(const Comm& comm, const Layout& layout, bool residual);
+
 /// Collective. Bytes that rank 0 holds for the residuals while it saves a checkpoint: `memory`, the
 /// file's image and one buffer. 0 if no rank has a `residual`.
 std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool residual);

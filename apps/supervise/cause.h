@@ -17,7 +17,7 @@ struct Cause {
   std::string what;       ///< "a rank was killed by SIGKILL"; empty: no failure
 };
 
-/// By the table of exit codes (src/base/error.h). Any other code is an unknown failure, which a new
+/// By the table in src/base/run_end.h. Any other code is an unknown failure, which a new
 /// start may cure. mpirun returns the code of the first rank that failed.
 Cause cause_of(const End& end);
 

@@ -180,15 +180,4 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
   return {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", host, command};
 }
 
-std::string memory_name(const std::vector<std::string>& words) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  const auto add = [&](std::string_view text) {
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    hash = hash * 0x100000001b3;  // as a zero byte: the end of a word
-  };
-  add(fs::current_path().string());
-  for (const std::string& word : words) add(word);
-  return fmt::format("lockstep-{}-{:016x}", ::getuid(), hash);
-}
-
 }  // namespace lockstep

@@ -44,7 +44,4 @@ bool owns_machine();
 /// OMPI_MCA_plm_rsh_agent or PRTE_MCA_plm_ssh_agent, srun within a SLURM job, else ssh.
 std::vector<std::string> remote_words(const std::string& host, const std::string& command);
 
-/// A name for LOCKSTEP_MEMORY: the same for the same user, folder and words.
-std::string memory_name(const std::vector<std::string>& words);
-
 }  // namespace lockstep

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
-#include <glob.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -11,114 +10,30 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <regex>
-#include <set>
 #include <utility>
 
+#include "apps/supervise/host_ranks.h"
 #include "apps/supervise/this_host.h"
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/process.h"
 #include "src/base/text.h"
-#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// The last write and the text of each file.
-using StepFiles = std::map<fs::path, std::pair<fs::file_time_type, std::string>>;
-
-constexpr std::string_view kMemory = "/dev/shm";
-constexpr const char* kSupervisor = "LOCKSTEP_SUPERVISOR";
-constexpr std::string_view kRankStopped = "a rank is stopped";
 constexpr std::string_view kAnswer = "lockstep answers";  ///< the last line of a host that answers
+constexpr std::size_t kAtOnce = 64;                       ///< hosts that are asked at the same time
 
-/// The folders of the run in this host's memory.
-std::vector<fs::path> memory_folders(const std::string& name) {
-  std::vector<fs::path> folders;
-  std::error_code none;
-  for (fs::directory_iterator entry(kMemory, none), end; !none && entry != end;
-       entry.increment(none)) {
-    if (entry->path().filename().string().starts_with(name + "-")) folders.push_back(entry->path());
-  }
-  return folders;
-}
-
-StepFiles step_files(const std::string& name) {
-  StepFiles files;
-  constexpr std::uint64_t kMost = 32;
-  for (const fs::path& folder : memory_folders(name)) {
-    const fs::path file = folder / "step";
-    std::error_code none;
-    const auto text = read_file(file, kMost);
-    if (text) files[file] = {fs::last_write_time(file, none), *text};
-  }
-  return files;
-}
-
-/// The number at the beginning of `text`; -1: there is none.
-std::int64_t step_in(std::string_view text) {
-  std::int64_t step = -1;
-  std::from_chars(text.data(), text.data() + text.size(), step);
-  return step;
-}
-
-/// The value of `name` in the environment of process `pid`; nothing: it is not set.
-std::optional<std::string> variable_of(const std::string& pid, const std::string& name) {
-  std::ifstream file("/proc/" + pid + "/environ", std::ios::binary);
-  for (std::string entry; std::getline(file, entry, '\0');)
-    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-  return {};
-}
-
-/// The processes of this host with this LOCKSTEP_SUPERVISOR: the ranks.
-std::vector<std::string> ranks_of(const std::string& id) {
-  std::vector<std::string> pids;
-  std::error_code none;
-  for (fs::directory_iterator entry("/proc", none), end; !none && entry != end;
-       entry.increment(none)) {
-    const std::string pid = entry->path().filename().string();
-    if (std::isdigit(static_cast<unsigned char>(pid[0])) && variable_of(pid, kSupervisor) == id)
-      pids.push_back(pid);
-  }
-  return pids;
-}
-
-/// Patterns of the files that Open MPI shares between the ranks of a host, if process `pid` maps
-/// one: "vader_segment.*.UID.JOB.*" (Open MPI 4) or "sm_segment.*.UID.JOB.*" (Open MPI 5).
-std::set<std::string> segments_of(const std::string& pid) {
-  static const std::regex file(R"(/dev/shm/((?:vader|sm)_segment)\.\S+(\.\d+\.[0-9a-f]+)\.\d+$)");
-  std::set<std::string> patterns;
-  std::ifstream maps("/proc/" + pid + "/maps");
-  std::smatch found;
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find("_segment.") != line.npos && std::regex_search(line, found, file))
-      patterns.insert(fmt::format("{}.*{}.*", found.str(1), found.str(2)));
-  }
-  return patterns;
-}
-
-/// A command for a host after a start has ended. It ends ranks that still run, and removes the
-/// shared memory of Open MPI, which mpirun leaves behind if it is killed.
-std::string clearing_command(const std::string& id, const std::set<std::string>& segments) {
-  std::string command = fmt::format(
-      "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do p=${{f#/proc/}}; kill -9 "
-      "${{p%%/*}}; done 2>/dev/null; ",
-      kSupervisor, id);
-  for (const std::string& pattern : segments)
-    command += fmt::format("rm -f {}/{}; ", kMemory, pattern);
-  return command;
+double real_time() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_REALTIME, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 /// A descriptor of a file in memory with `text`, which child processes inherit; -1: no text.
@@ -130,42 +45,37 @@ int open_memory(const std::string& text) {
   return file;
 }
 
-/// A command for a host while ranks run: prints kRankStopped if a signal has stopped one.
-std::string stopped_command(const std::string& id) {
-  return fmt::format(
-      "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do "
-      "grep -qs '^State:.T' ${{f%environ}}status && echo {}; done; ",
-      kSupervisor, id, kRankStopped);
-}
+/// A process to start in a group of its own. It gets no signals from the terminal and reads
+/// nothing.
+struct Child {
+  const std::vector<std::string>& words;
+  std::map<std::string, std::string> environment = {};
+  /// Its standard output; its errors are lost then. -1: both are those of this process.
+  int output = -1;
+  sigset_t blocked = {};           ///< of the signals of this process, those that it does not get
+  int at_end_of_parent = SIGTERM;  ///< it gets this if this process ends
+};
 
-/// Starts `words` in a process group of its own. It gets no signals from the terminal and reads
-/// nothing. `output`: its standard output; -1: that of this process. `follows`: it ends with this
-/// process.
-pid_t spawn(const std::vector<std::string>& words,
-            const std::map<std::string, std::string>& environment, const sigset_t& blocked,
-            int output, bool follows) {
+/// Returns its number; -1: there is none, and errno tells why.
+pid_t spawn(const Child& child) {
   std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& word : child.words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t parent = ::getpid(), pid = ::fork();
-  if (pid < 0)
-    fail("cannot start {}: {}. End other programs.", words.front(), std::strerror(errno));
-  if (pid > 0) {
-    ::setpgid(pid, pid);
-    return pid;
-  }
+  if (pid > 0) ::setpgid(pid, pid);
+  if (pid != 0) return pid;
   ::setpgid(0, 0);
-  if (follows) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (follows && ::getppid() != parent) ::_exit(kExitFailure);  // it has ended meanwhile
-  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+  ::prctl(PR_SET_PDEATHSIG, child.at_end_of_parent);
+  if (::getppid() != parent) ::_exit(kExitFailure);  // it has ended meanwhile
+  for (const auto& [name, value] : child.environment) ::setenv(name.c_str(), value.c_str(), 1);
   const int null = ::open("/dev/null", O_RDWR);
   ::dup2(null, STDIN_FILENO);
-  if (output >= 0) ::dup2(output, STDOUT_FILENO);
-  if (output >= 0) ::dup2(null, STDERR_FILENO);
-  ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
+  if (child.output >= 0) ::dup2(child.output, STDOUT_FILENO);
+  if (child.output >= 0) ::dup2(null, STDERR_FILENO);
+  ::pthread_sigmask(SIG_SETMASK, &child.blocked, nullptr);
   ::execvp(argv.front(), argv.data());
   print_error(fmt::format("lockstep_run: cannot start {}: {}. Install it, or correct the PATH.\n",
-                          words.front(), std::strerror(errno)));
+                          argv.front(), std::strerror(errno)));
   ::_exit(127);
 }
 
@@ -173,7 +83,6 @@ pid_t spawn(const std::vector<std::string>& words,
 
 Processes::Processes(Command command, const std::vector<Host>& hosts)
     : command_(std::move(command)),
-      memory_(memory_name(command_.words)),
       id_(unique_hex(8)),
       cores_(usable_cores()),
       fills_(owns_machine()) {
@@ -190,11 +99,7 @@ Processes::~Processes() {
   ::close(signals_);
 }
 
-double Processes::now() {
-  timespec time = {};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
+double Processes::now() { return now_seconds(); }
 
 void Processes::start(const std::vector<HostRange>& wanted, const Change& change, int number) {
   std::vector<HostRange> shares = wanted;
@@ -203,12 +108,13 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   if (shares.size() == 1 && is_local(shares.front().host) && !shares.front().host.empty() &&
       std::getenv("SLURM_JOB_ID") == nullptr)
     shares.front().host = kThisHost;
-  former_steps_ = step_files(memory_);
-  std::map<std::string, std::string> own = {
-      {"LOCKSTEP_MEMORY", memory_}, {kSupervisor, id_}, {"LOCKSTEP_START", std::to_string(number)}};
+  former_steps_ = step_files(id_);
+  std::map<std::string, std::string> own = {{kSupervisor, id_},
+                                            {"LOCKSTEP_START", std::to_string(number)}};
+  if (!run_.empty()) own["LOCKSTEP_RUN"] = run_;
   if (!change.what.empty()) {
     own["LOCKSTEP_CHANGE"] = change.what;
-    own["LOCKSTEP_CHANGED_AT"] = fmt::format("{:.3f}", change.at);
+    own["LOCKSTEP_CHANGED_AT"] = fmt::format("{:.3f}", real_time() - (now() - change.at));
   }
   std::vector<std::string> names;
   for (const auto& [name, value] : own) names.push_back(name);
@@ -225,9 +131,19 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   ended_ = false;
   const int hosts = open_memory(hostfile_text(shares));
   const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);
-  mpirun_ = spawn(mpirun_words(command_, rank_count(shares), file, names), environment, blocked_,
-                  -1, true);
+  // mpirun answers these by killing the ranks at once. They may reach all processes of a job at the
+  // same time, and the ranks need time for a checkpoint. So mpirun gets only requests.
+  Child mpirun{.words = mpirun_words(command_, rank_count(shares), file, names),
+               .environment = std::move(environment),
+               .at_end_of_parent = SIGUSR1};
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&mpirun.blocked, signal);
+  has_local_ranks_ = std::ranges::any_of(shares, [this](const HostRange& share) {
+    return share.host == kThisHost || is_local(share.host);
+  });
+  mpirun_ = spawn(mpirun);
+  const int error = errno;
   if (hosts >= 0) ::close(hosts);
+  if (mpirun_ < 0) fail("cannot start mpirun: {}. End other programs.", std::strerror(error));
 }
 
 void Processes::send(int signal) {
@@ -235,33 +151,69 @@ void Processes::send(int signal) {
 }
 
 void Processes::ask(const std::vector<std::string>& hosts) {
+  std::string command = ended_ ? clearing_command(id_, segments_) : stopped_command(id_);
+  command += steps_command(id_);
+  ask(hosts, command);
+  for (Question& question : questions_) {
+    if (!is_local(question.answer.host)) continue;
+    question.done = true;
+    question.answer.answers = true;
+    question.answer.step = step();
+    question.answer.stopped = std::ranges::any_of(processes_of(id_), [](int pid) {
+      return Process(pid, 0).condition() == Condition::stopped;
+    });
+  }
+}
+
+void Processes::ask(const std::vector<std::string>& hosts, const std::string& command) {
   end_questions();
-  const bool slurm = std::getenv("SLURM_JOB_ID") != nullptr;
-  limit_ = now() + (slurm ? kSlurmLimit : kLimit);
   asked_ = true;
-  for (const std::string& host : hosts) {
-    questions_.push_back({.answer = {.host = host}});
-    Question& question = questions_.back();
-    if (is_local(host)) {
-      question.answer.answers = true;
-      question.answer.step = step();
-      question.answer.stopped = std::ranges::any_of(ranks_of(id_), [](const std::string& pid) {
-        return Process(std::stoi(pid), 0).condition() == Condition::stopped;
-      });
-    } else {
-      put(question, fmt::format("{}cat {}/{}-*/step 2>/dev/null; echo; echo {}",
-                                ended_ ? clearing_command(id_, segments_) : stopped_command(id_),
-                                kMemory, memory_, kAnswer));
+  for (const std::string& host : hosts)
+    questions_.push_back(
+        {.answer = {.host = host}, .command = fmt::format("{}echo; echo {}", command, kAnswer)});
+}
+
+/// Puts the next questions, and gives up on those without an answer.
+void Processes::advance() {
+  std::size_t open = 0;
+  for (Question& question : questions_) {
+    if (question.pipe >= 0 && now() >= question.limit) finish(question);
+    open += question.pipe >= 0;
+  }
+  for (Question& question : questions_) {
+    if (question.done || question.pipe >= 0 || open >= kAtOnce) continue;
+    if (put(question)) {
+      ++open;
+    } else if (open == 0) {
+      // The shortage is this process's own. It says nothing about the host.
+      const char* const reason = std::strerror(errno);
+      if (!std::exchange(told_, true))
+        tell(fmt::format("cannot ask hosts: {}. Raise the limits of this process.", reason));
+      question.answer.answers = question.done = true;
     }
   }
 }
 
-void Processes::put(Question& question, const std::string& command) {
+/// False: there is no process or no pipe for it, and errno tells why.
+bool Processes::put(Question& question) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return;  // the host counts as silent
-  question.pid = spawn(remote_words(question.answer.host, command), {}, blocked_, ends[1], true);
+  if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+  const std::vector<std::string> words = remote_words(question.answer.host, question.command);
+  question.pid = spawn({.words = words, .output = ends[1]});
+  const int error = errno;
   ::close(ends[1]);
   question.pipe = ends[0];
+  question.limit = now() + (std::getenv("SLURM_JOB_ID") == nullptr ? kLimit : kSlurmLimit);
+  if (question.pid > 0) return true;
+  ::close(std::exchange(question.pipe, -1));
+  errno = error;
+  return false;
+}
+
+void Processes::finish(Question& question) {
+  question.done = true;
+  if (question.pipe >= 0) ::close(std::exchange(question.pipe, -1));
+  if (question.pid > 0) ::kill(-question.pid, SIGKILL);
 }
 
 void Processes::read(Question& question) {
@@ -274,7 +226,9 @@ void Processes::read(Question& question) {
   for (const std::string& line : lines_of(question.text)) {
     answer.step = std::max(answer.step, step_in(line));
     answer.stopped = answer.stopped || line == kRankStopped;
+    if (line.starts_with('/')) run_ = line;
   }
+  question.done = true;
   ::close(std::exchange(question.pipe, -1));
 }
 
@@ -282,10 +236,8 @@ Machines::Event Processes::wait(double seconds) {
   Event event;
   const double end = now() + seconds;
   for (bool first = true;; first = false) {
-    const bool silent = asked_ && now() >= limit_;
-    const bool open =
-        std::ranges::any_of(questions_, [](const Question& q) { return q.pipe >= 0; });
-    if (asked_ && (silent || !open)) {
+    advance();
+    if (asked_ && std::ranges::all_of(questions_, &Question::done)) {
       for (const Question& question : questions_) event.answers.push_back(question.answer);
       end_questions();
     }
@@ -294,7 +246,9 @@ Machines::Event Processes::wait(double seconds) {
     std::vector<pollfd> files = {{signals_, POLLIN, 0}};
     for (const Question& question : questions_) files.push_back({question.pipe, POLLIN, 0});
     find_segments();
-    const double until = asked_ ? std::min(end, limit_) : end;
+    double until = end;
+    for (const Question& question : questions_)
+      if (question.pipe >= 0) until = std::min(until, question.limit);
     ::poll(files.data(), files.size(),
            static_cast<int>(std::ceil(1000 * std::max(0.0, until - now()))));
     for (std::size_t i = 1; i < files.size(); ++i)
@@ -322,7 +276,7 @@ void Processes::reap(Event& event) {
     if (pid != mpirun_) continue;
     mpirun_ = 0;
     ended_ = true;
-    clear_host();
+    clear_host(id_, segments_);
     event.ended =
         WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
   }
@@ -333,35 +287,27 @@ void Processes::find_segments() {
   if (mpirun_ == 0 || !segments_.empty() || time < next_look_ || time > last_look_) return;
   constexpr double kLook = 0.2;
   next_look_ = time + kLook;
-  for (const std::string& pid : ranks_of(id_)) segments_.merge(segments_of(pid));
+  for (const int pid : processes_of(id_)) segments_.merge(segments_of(pid));
 }
 
-/// As clearing_command(), on this host. The ranks may be younger than the last look for segments.
-void Processes::clear_host() {
-  for (const std::string& pid : ranks_of(id_)) {
-    segments_.merge(segments_of(pid));
-    ::kill(std::stoi(pid), SIGKILL);
-  }
-  for (const std::string& pattern : segments_) {
-    glob_t found = {};
-    if (::glob(fmt::format("{}/{}", kMemory, pattern).c_str(), 0, nullptr, &found) == 0)
-      for (std::size_t i = 0; i < found.gl_pathc; ++i) ::unlink(found.gl_pathv[i]);
-    ::globfree(&found);
-  }
+bool Processes::ranks_run() {
+  constexpr double kLook = 0.5;
+  if (!has_local_ranks_) return true;
+  if (now() < next_look_at_ranks_) return ranks_run_;
+  next_look_at_ranks_ = now() + kLook;
+  return ranks_run_ = std::ranges::any_of(processes_of(id_), is_rank);
 }
 
 void Processes::end_questions() {
-  for (Question& question : questions_) {
-    if (question.pipe >= 0) ::close(question.pipe);
-    if (question.pid > 0) ::kill(-question.pid, SIGKILL);
-  }
+  for (Question& question : questions_) finish(question);
   questions_.clear();
   asked_ = false;
 }
 
 std::int64_t Processes::step() {
   std::int64_t step = -1;
-  for (const auto& [file, state] : step_files(memory_)) {
+  for (const auto& [file, state] : step_files(id_)) {
+    run_ = run_in(state.second);
     const auto former = former_steps_.find(file);
     if (former == former_steps_.end() || former->second != state)
       step = std::max(step, step_in(state.second));
@@ -370,17 +316,11 @@ std::int64_t Processes::step() {
 }
 
 void Processes::forget() {
-  std::error_code ignored;
-  for (const fs::path& folder : memory_folders(memory_)) fs::remove_all(folder, ignored);
-  end_questions();
-  for (const auto& [host, local] : local_) {
-    if (local) continue;
-    questions_.push_back({.answer = {.host = host}});
-    put(questions_.back(), fmt::format("rm -rf {}/{}-*; echo {}", kMemory, memory_, kAnswer));
-  }
-  if (questions_.empty()) return;
-  limit_ = now() + kLimit;
-  asked_ = true;
+  forget_states(id_);
+  std::vector<std::string> others;
+  for (const auto& [host, local] : local_)
+    if (!local) others.push_back(host);
+  ask(others, forgetting_command(id_));
   while (asked_) wait(kLimit);
 }
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -12,13 +11,14 @@
 #include <vector>
 
 #include "apps/supervise/command.h"
+#include "apps/supervise/host_ranks.h"
 #include "apps/supervise/supervisor.h"
 
 namespace lockstep {
 
 /// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD, which wait() receives. If this process
-/// ends, even by SIGKILL, the kernel ends mpirun by SIGTERM, and mpirun ends the ranks. One object
-/// and one thread in a process.
+/// ends, even by SIGKILL, the kernel sends SIGUSR1 to mpirun, and the ranks stop after a
+/// checkpoint. One object and one thread in a process.
 class Processes : public Machines {
  public:
   /// Seconds after which a host does not answer. srun needs longer than ssh.
@@ -35,6 +35,7 @@ class Processes : public Machines {
   void ask(const std::vector<std::string>& hosts) override;
   Event wait(double seconds) override;
   std::int64_t step() override;
+  bool ranks_run() override;
   void forget() override;
   void tell(const std::string& line) override;
 
@@ -42,28 +43,31 @@ class Processes : public Machines {
   /// A process that asks one host.
   struct Question {
     Answer answer;
-    pid_t pid = 0;  ///< 0: none is needed, or it has ended
-    int pipe = -1;  ///< its output; -1: closed
+    std::string command;
+    double limit = 0;   ///< now() at which the host counts as silent
+    bool done = false;  ///< `answer` is final
+    pid_t pid = 0;      ///< 0: it has not begun, none is needed, or it has ended
+    int pipe = -1;      ///< its output; -1: closed
     std::string text = {};
   };
 
-  void put(Question& question, const std::string& command);
+  void ask(const std::vector<std::string>& hosts, const std::string& command);
+  void advance();
+  bool put(Question& question);
   void read(Question& question);
+  void finish(Question& question);
   void read_signals(Event& event);
   void reap(Event& event);
   void find_segments();
-  void clear_host();
   void end_questions();
   bool is_local(const std::string& host) const;
 
   const Command command_;
-  const std::string memory_;  ///< LOCKSTEP_MEMORY
-  const std::string id_;      ///< LOCKSTEP_SUPERVISOR
+  const std::string id_;  ///< LOCKSTEP_SUPERVISOR
   const int cores_;
   const bool fills_;
-  /// Files with a step when mpirun was started, their times and texts: those of the start before.
-  std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::string>>
-      former_steps_;
+  StepFiles former_steps_;             ///< when mpirun was started: those of the start before
+  std::string run_;                    ///< the folder of the run; empty: not known yet
   std::map<std::string, bool> local_;  ///< by host: it is this one
   sigset_t blocked_;
   int signals_ = -1;                      ///< a descriptor of them
@@ -72,8 +76,10 @@ class Processes : public Machines {
   double next_look_ = 0, last_look_ = 0;  ///< for segments_
   std::vector<Question> questions_;
   bool asked_ = false;  ///< a question without its answers
-  double limit_ = 0;    ///< unix seconds at which hosts count as silent
   bool ended_ = false;  ///< a start has ended whose remains are on the hosts
+  bool told_ = false;   ///< that hosts cannot be asked
+  bool has_local_ranks_ = false, ranks_run_ = false;
+  double next_look_at_ranks_ = 0;
 };
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 
 #include "src/base/check.h"
 #include "src/base/plural.h"
+#include "src/base/run_end.h"
 
 namespace lockstep {
 namespace {
@@ -16,7 +17,9 @@ constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step, with and wit
 constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, mean gaps between steps
 constexpr int kSilent = 2;               ///< questions in a row without an answer: the host is lost
 constexpr double kStopped = 2;           ///< seconds: a rank that is starting was stopped for good
-constexpr double kLongStart = 60;        ///< then the program writes no steps, or reads much data
+/// Seconds without a rank until mpirun is ended: before the first one, and after the last one.
+constexpr double kStartLimit = 120, kEndLimit = 30;
+constexpr double kLongStart = 60;  ///< then the program writes no steps, or reads much data
 constexpr double kPause =
     2;  ///< before the third start at one step: memory may be full for a while
 /// mpirun is quiet, because its boxes would follow each error of the program.
@@ -64,11 +67,27 @@ int Supervisor::run() {
       ask_if_stalled();  // first: a host that is out and silent is asked again and again
       ask_missing();
     }
+    if (!event.ended) end_if_idle();
   }
   if (!pending_.what.empty()) print_pending("");
-  const bool keeps = *code == kExitInUse || (*code == kExitRequeue && options_.keeps_memory);
-  if (!keeps) machines_.forget();
+  if (!end_of(last_code_).keeps_states) machines_.forget();
   return *code;
+}
+
+/// mpirun may fail to start the ranks, or to end after them, without a word. If the user wants to
+/// stop, and no rank has run, there is nothing to save.
+void Supervisor::end_if_idle() {
+  const double now = machines_.now();
+  if (machines_.ranks_run()) {
+    present_.has_run = true;
+    present_.idle_since = now;
+  }
+  const double limit = present_.has_run ? kEndLimit : stop_signal_ != 0 ? 0 : kStartLimit;
+  if (now - present_.idle_since <= limit || !present_.why_idle.empty()) return;
+  present_.why_idle = fmt::format(
+      "mpirun {} in {:.0f} s", present_.has_run ? "did not end after the ranks" : "started no rank",
+      now - present_.idle_since);
+  machines_.send(SIGKILL);
 }
 
 void Supervisor::start(const Machines::Change& change, std::int64_t step) {
@@ -78,7 +97,8 @@ void Supervisor::start(const Machines::Change& change, std::int64_t step) {
   }
   present_ = {.shares = hosts_.share(options_.ranks),
               .joined = std::exchange(joining_, {}),
-              .progress_at = machines_.now()};
+              .progress_at = machines_.now(),
+              .idle_since = machines_.now()};
   next_ask_ = machines_.now() + kAsk;
   machines_.start(present_.shares, change, ++starts_);
 }
@@ -120,7 +140,7 @@ void Supervisor::on_signal(int signal) {
   stop_signal_ = signal;
   // Batch systems may repeat others.
   if (signal == SIGINT || signal == SIGTERM) ++interrupts_;
-  if (interrupts_ > 1) machines_.send(interrupts_ == 2 ? SIGTERM : SIGKILL);
+  if (interrupts_ > 1) machines_.send(SIGKILL);
 }
 
 /// Asks the hosts that are out, if they may be of use.
@@ -176,7 +196,9 @@ void Supervisor::on_answers(const std::vector<Machines::Answer>& answers) {
 }
 
 std::optional<int> Supervisor::on_end(const End& end) {
-  const Cause cause = cause_of(end);
+  Cause cause = cause_of(end);
+  last_code_ = end.code;
+  if (!present_.why_idle.empty()) cause.what = present_.why_idle;
   if (interrupts_ > 1) return 128 + stop_signal_;
   // A request that comes before the ranks can answer kills them.
   const bool stopped = end.code == kExitRequeue || end.code == 128 + SIGUSR1;
@@ -194,8 +216,10 @@ std::optional<int> Supervisor::on_end(const End& end) {
   }
   // mpirun of Open MPI 5 returns 0 if it loses a host. A run that is complete leaves no step
   // behind.
-  if (end.code == kExitSuccess && machines_.step() >= 0)
+  if (end.code == kExitSuccess && machines_.step() >= 0) {
+    last_code_ = kExitLost;
     return on_failure({kExitLost}, cause_of({kExitLost}));
+  }
   if (!cause.restarts) return end.code;
   return on_failure(end, cause);
 }
@@ -220,9 +244,10 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
   if (stop_signal_ != 0) return kExitRequeue;
   // An error of the set-up would come again. The ranks have printed it, except if a signal to
   // mpirun ended them.
-  if (lost.empty() && end.code == kExitFailure && newest_step_ < 0) {
+  const bool began = end.code != kExitFailure && (present_.has_run || present_.why_idle.empty());
+  if (lost.empty() && !began && newest_step_ < 0) {
     machines_.tell(fmt::format("{} before the first step. {}", cause.what, kSeeMore));
-    return end.code;
+    return present_.why_idle.empty() ? end.code : kExitHang;
   }
   const int left = rank_count(hosts_.share(options_.ranks));
   const std::string why = why_to_end(left);

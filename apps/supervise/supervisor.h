@@ -18,7 +18,7 @@ class Machines {
   /// The reason of a start, for the environment of the ranks.
   struct Change {
     std::string what;  ///< "lost host node2 (ranks 2, 3)"; empty: the first start
-    double at = 0;     ///< unix seconds
+    double at = 0;     ///< now()
   };
   struct Answer {
     std::string host;
@@ -33,7 +33,7 @@ class Machines {
   };
 
   virtual ~Machines() = default;
-  virtual double now() = 0;  ///< unix seconds
+  virtual double now() = 0;  ///< seconds, of a clock that never steps
   /// Starts mpirun. `number` counts the starts from 1. Throws Error.
   virtual void start(const std::vector<HostRange>& shares, const Change& change, int number) = 0;
   /// Sends `signal` to mpirun, if it runs.
@@ -45,6 +45,8 @@ class Machines {
   virtual Event wait(double seconds) = 0;
   /// The last finished step, as this host knows it; -1: unknown, or the run is complete.
   virtual std::int64_t step() = 0;
+  /// Whether ranks of the start run on this host, or may run on others.
+  virtual bool ranks_run() = 0;
   /// Removes the state in the memory of all hosts.
   virtual void forget() = 0;
   /// Prints a line with the time.
@@ -56,8 +58,6 @@ struct SupervisorOptions {
   int ranks = 1;      ///< wanted
   int least = 1;      ///< with fewer ranks the run ends
   int restarts = 20;  ///< failures that a new start may follow
-  bool keeps_memory =
-      false;  ///< after exit code 75: the batch system starts the same command again
 };
 
 class Supervisor {
@@ -74,7 +74,7 @@ class Supervisor {
   /// A change whose line is printed when the ranks run again.
   struct Pending {
     std::string what;        ///< "lost host node2 (ranks 2, 3) at step 1204"; empty: none
-    double at = 0;           ///< unix seconds of the failure
+    double at = 0;           ///< now() at the failure
     std::int64_t from = -1;  ///< the step from which the ranks go on; -1: not known yet
   };
 
@@ -89,6 +89,9 @@ class Supervisor {
     int silent = 0;                        ///< the last of them that a host did not answer
     double stopped_at = 0;                 ///< a rank was seen stopped before a step; 0: none
     bool ended_by_us = false;              ///< because of these
+    bool has_run = false;                  ///< a rank was seen
+    double idle_since = 0;                 ///< no rank was seen since then
+    std::string why_idle = {};             ///< and so mpirun was ended
   };
 
   void start(const Machines::Change& change, std::int64_t step);
@@ -98,6 +101,7 @@ class Supervisor {
   void on_signal(int signal);
   void ask_missing();
   void ask_if_stalled();
+  void end_if_idle();
   void on_answers(const std::vector<Machines::Answer>& answers);
   void on_answers_of_stalled(const std::vector<Machines::Answer>& answers);
   /// The exit code of the run; nothing: the ranks were started again.
@@ -116,6 +120,7 @@ class Supervisor {
   int same_ = 0;                   ///< failures of the ranks since a step was finished
   std::int64_t last_step_ = -1;    ///< of the last failure
   std::int64_t newest_step_ = -1;  ///< finished by any start
+  int last_code_ = 0;              ///< of the last start
   int stop_signal_ = 0;            ///< the last request of the user to stop; 0: none
   int interrupts_ = 0;             ///< SIGINT and SIGTERM among them
   enum class Asking { none, missing, stalled } asking_ = Asking::none;

@@ -81,18 +81,19 @@ void reserve(int file, Range part, std::size_t bytes, const std::string& purpose
           std::strerror(error));
 }
 
-/// Maps `bytes` of /dev/shm/`name` and reserves the part `own`. `make`: creates the file. Throws
+/// Maps `bytes` of the file `name` and reserves the part `own`. `make`: creates the file. Throws
 /// Error.
 Memory map_file(const std::string& name, std::size_t bytes, Range own, bool make,
                 const std::string& purpose) {
-  const File file{shm_open(name.c_str(), make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600)};
+  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT | O_EXCL : 0);
+  const File file{::open(name.c_str(), flags, 0600)};
   const int refused = errno;
   require(file.number >= 0 || refused != ENOSPC,
           "{} needs a file in /dev/shm on {}, which is full (df -i /dev/shm). End "
           "other programs that use it.",
           purpose, host_name());
   require(file.number >= 0,
-          "cannot open /dev/shm{} on {}: {}. The ranks of a host must see the same /dev/shm.", name,
+          "cannot open {} on {}: {}. The ranks of a host must see the same /dev/shm.", name,
           host_name(), std::strerror(refused));
   void* data = MAP_FAILED;
   if (!make || ftruncate(file.number, static_cast<off_t>(bytes)) == 0) {
@@ -109,25 +110,25 @@ struct Name {
   std::string text;
   bool owned;
   ~Name() {
-    if (owned) shm_unlink(text.c_str());
+    if (owned) unlink(text.c_str());
   }
 };
 
 }  // namespace
 
 NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
-                       const std::string& purpose)
+                       const std::string& purpose, const std::string& file)
     : bytes_(round_up(std::max<std::size_t>(bytes, 1), kPageBytes)) {
-  const bool first = node.rank() == 0, alone = node.size() == 1;
+  const bool first = node.rank() == 0, alone = node.size() == 1 && file.empty();
   // Each rank touches one part first, which distributes the memory over memory controllers.
   const auto total = static_cast<std::int64_t>(bytes_);
   const std::int64_t each = round_up(total / node.size(), std::int64_t{kPageBytes});
   const std::int64_t begin = std::min(total, each * node.rank());
   const Range own{begin, std::min(each, total - begin)};
   std::random_device random;
-  const Name name{
-      node.broadcast(first ? fmt::format("/{}{}-{:08x}", kPrefix, getpid(), random()) : ""),
-      first && !alone};
+  const std::string fresh =
+      first ? fmt::format("/dev/shm/{}{}-{:08x}", kPrefix, getpid(), random()) : "";
+  Name name{file.empty() ? node.broadcast(fresh) : file, first && !alone};
   agree(all, [&] {
     if (alone) {
       memory_ = allocate_pages(bytes_);
@@ -141,6 +142,7 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
   agree(all, [&] {
     if (!first) memory_ = map_file(name.text, bytes_, own, false, purpose);
   });
+  if (!file.empty()) name.owned = false;
   if (alone) return;
   ask_for_huge_pages(data(), bytes_);
   std::memset(data() + own.begin, 0, own.count);

@@ -18,8 +18,11 @@ class NodeMemory {
  public:
   /// Collective over `all`: all ranks that need the memory on any host. `node`: those of this host.
   /// `bytes` may differ between hosts. If a host has no room, or its ranks see different files, all
-  /// ranks of `all` throw the same error, which names `purpose` ("the reducer shared").
-  NodeMemory(const Comm& all, const Comm& node, std::size_t bytes, const std::string& purpose);
+  /// ranks of `all` throw the same error, which names `purpose` ("the reducer shared"). `file`: a
+  /// path below /dev/shm that does not exist, the same on the ranks of a host. The file stays when
+  /// the ranks are gone. Empty: no file stays.
+  NodeMemory(const Comm& all, const Comm& node, std::size_t bytes, const std::string& purpose,
+             const std::string& file = "");
   NodeMemory& operator=(NodeMemory&&) = delete;  ///< neither copied nor moved
 
   std::byte* data() const { return memory_.get(); }

@@ -1,94 +1,105 @@
 #!/usr/bin/env bash
-# With LOCKSTEP_MEMORY a run that is killed resumes from the newest state in memory, and its weights are bitwise those of a
-# run that nothing disturbed. The reports have each step once. A damaged state, a full /dev/shm and another run cost only the
-# copy.
+# A run whose ranks are killed resumes from the newest state in memory, without a supervisor too, and its weights are bitwise
+# those of a run that nothing disturbed. The reports have each step once. A damaged state, a full /dev/shm, a stranger's
+# folder and a copy of the run cost only the state.
 # usage: state_memory.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_h5py
 small_checkpoints
-name=lockstep-test-$$
-memory=/dev/shm/$name-$(hostname)
-trap '[[ $BASHPID != $$ ]] || { tidy; rm -rf "$memory"; }' EXIT
+memory_of() {  # RUN: its folder in memory
+  local file
+  for file in /dev/shm/lockstep-run-"$(id -u)"-*/run; do
+    [[ ! -e $file || $(cat "$file") != "$1" ]] || dirname "$file"
+  done
+}
+trap '[[ $BASHPID != $$ ]] || { for run in "$folder"/*/; do rm -rf "$(memory_of "${run%/}")"; done; tidy; }' EXIT
 small_data "$folder/data"
 options=(--data "$folder/data/small" --dataset hdf5 --steps 60 --eval-every 7 --ema 0.9 --optimizer adam --checkpoint-every 1000000 --keep 0)
 
 steps_of() { sed -n 's/.*"kind":"'"$2"'".*"step":\([0-9]*\)[,}].*/\1/p' "$1/metrics.jsonl"; }  # RUN KIND
-states() { find "$memory" -name 'step-*.h5' 2>/dev/null | sort; }
-kept() { [[ -n $(states) ]]; }
-kill_when() {  # COMMAND...: kills rank 1 then
+kept() { [[ -s $(memory_of "$1")/states ]]; }  # RUN
+kill_when() {  # COMMAND...: kills all ranks then
   await 60 "$@" || exit 1
-  kill -KILL "$(pid_of_rank 1)"
+  kill -KILL "$(pid_of_rank 1)" "$(pid_of_rank 0)"
   collect
-  expect "a rank is killed" test "$code" -ne 0
+  expect "the ranks are killed" test "$code" -ne 0
 }
+resumed_at() { sed -nE 's/^resumed .*step-0*([0-9]+)\.h5.*/\1/p' "$folder/out"; }
 
 train 2 "${options[@]}" --run "$folder/undisturbed"
-expect "nothing is in memory without the variable" test ! -e "$memory"
+expect "a complete run leaves no memory" test -z "$(memory_of "$folder/undisturbed")"
 
-export LOCKSTEP_MEMORY=$name
 # The first start has no checkpoint on the disk. --resume never began this run, and the same command resumes it.
 start 2 "${options[@]}" --resume never --run "$folder/killed"
 kill_when has_done 15
+memory=$(memory_of "$folder/killed")
 expect_files "no checkpoint" "$folder/killed/checkpoints"
-expect "the last step is known" test "$((10#$(cat "$memory/step")))" -ge 14
-expect "one or two states" kept
+expect "a state" kept "$folder/killed"
 expect "only this user may enter" test "$(stat -c %a "$memory")" = 700
-cp -r "$memory" "$folder/before"
 cp -r "$folder/killed" "$folder/copy"
+cp -r "$memory" "$folder/before"
 
-# Another run does not take its state, and --check leaves it.
+# --check leaves the states.
 ranks 2 train_cifar "${small[@]}" "${options[@]}" --run "$folder/killed" --check
-expect "--check leaves the states" kept
+expect "--check leaves the states" cmp "$memory/states" "$folder/before/states"
 
-# The newest is damaged: the one before counts.
-whole=$(states | tail -n 1)
-newest=$memory/step-0000000059.h5
-cp "$whole" "$newest"
-printf x | dd of="$newest" bs=1 seek=$(($(stat -c %s "$newest") / 2)) conv=notrunc status=none
+# A copy of the run's folder is another run. It does not take the state, and leaves it.
+train 1 "${options[@]}" --shards 2 --steps 3 --resume never --run "$folder/copy"
+expect "another run begins" test "$(resumed_at)" = ""
+expect "it leaves the states" cmp "$memory/states" "$folder/before/states"
+
+# Killed again in mid-run; then on one rank.
 start 2 "${options[@]}" --resume never --run "$folder/killed"
-await 60 grep -q '^resumed ' "$folder/out"
-expect_line "a warning" "^warning $(basename "$newest") skipping memory"
-expect_line "resumed from the state before" "^resumed $whole"
 kill_when has_done 35
-train 2 "${options[@]}" --resume never --run "$folder/killed"
-expect_line "resumed from memory" "^resumed from.$memory/step-"
+expect "it resumed from memory" test "$(resumed_at)" -gt 0
+train 1 "${options[@]}" --shards 2 --resume never --run "$folder/killed"
+expect "it resumed from memory again" test "$(resumed_at)" -gt 20
 expect_same_state "as undisturbed" "$(step_file "$folder/undisturbed" 60)" "$(step_file "$folder/killed" 60)"
 for kind in train evaluation; do
   expect "each line of kind $kind once" test "$(steps_of "$folder/killed" $kind)" = "$(steps_of "$folder/undisturbed" $kind)"
 done
-expect "a complete run leaves no memory" test ! -e "$memory"
+expect "a complete run leaves no memory" test -z "$(memory_of "$folder/killed")"
 
-# On other ranks, with what the first start left in memory.
-cp -r "$folder/before" "$memory"
-train 1 "${options[@]}" --shards 2 --run "$folder/copy"
-expect_line "resumed from memory" "^resumed from.$memory/step-"
-expect_same_state "one rank" "$(step_file "$folder/undisturbed" 60)" "$(step_file "$folder/copy" 60)"
+# With a damaged state the run begins again.
+start 2 "${options[@]}" --run "$folder/hurt"
+kill_when has_done 15
+memory=$(memory_of "$folder/hurt")
+for tenths in 3 9; do  # a weight of each copy
+  printf x | dd of="$memory/states" bs=1 seek=$(($(stat -c %s "$memory/states") * tenths / 10)) conv=notrunc status=none
+done
+train 2 "${options[@]}" --run "$folder/hurt"
+expect_line "a warning" "^warning skipping.a.state checksum"
+expect_same_state "as undisturbed" "$(step_file "$folder/undisturbed" 60)" "$(step_file "$folder/hurt" 60)"
 
-# A new run ignores and removes the states of another.
-cp -r "$folder/before" "$memory"
-train 2 "${options[@]}" --steps 3 --run "$folder/other"
-expect "it begins at the first step" test "$(steps_of "$folder/other" train | head -n 1)" = 1
-
-# SIGUSR1: the checkpoint is on the disk, and newer than memory.
+# SIGUSR1: the checkpoint is on the disk, and no state remains.
 start 2 "${options[@]}" --run "$folder/stopped"
-await 60 kept
+await 60 kept "$folder/stopped"
 kill -USR1 "$(pid_of_rank 1)"
 collect
 expect "a request to stop" test "$code" = 75
-train 2 "${options[@]}" --run "$folder/stopped"
-expect_line "resumed from the disk" "^resumed from.$folder/stopped/checkpoints"
-expect_same_state "after a stop" "$(step_file "$folder/undisturbed" 60)" "$(step_file "$folder/stopped" 60)"
+expect "the checkpoint has all steps" test -z "$(memory_of "$folder/stopped")"
 
-expect "a complete run leaves no memory" test ! -e "$memory"
-LOCKSTEP_MEMORY=a/b ranks 1 train_cifar "${small[@]}" --steps 1 --run "$folder/invalid"
-expect_error "a name with a slash" 2 '^train_cifar: LOCKSTEP_MEMORY a/b'
-ln -s "$folder" "$memory"
-ranks 1 train_cifar "${small[@]}" --steps 1 --run "$folder/link"
-expect_error "a link" 1 "^train_cifar: $memory folder LOCKSTEP_MEMORY"
-rm "$memory"
+# A folder that others may enter cannot be trusted. The run goes on without states.
+start 2 "${options[@]}" --run "$folder/stranger"
+kill_when has_done 15
+memory=$(memory_of "$folder/stranger")
+chmod 777 "$memory"
+train 2 "${options[@]}" --run "$folder/stranger"
+expect_line "a warning" "^warning skipping.a.state only.this.user"
+expect "it takes no state from there" test "$(resumed_at)" = ""
+rm -r "$memory"
 
-# A /dev/shm that is too small for the copy of the state, and one that is too small for states.
+# What another start finds: the states of a run whose folder is gone.
+start 2 "${options[@]}" --run "$folder/gone"
+kill_when has_done 15
+memory=$(memory_of "$folder/gone")
+expect "a state remains" test -e "$memory/states"
+rm -r "$folder/gone"
+train 1 "${options[@]}" --steps 1 --run "$folder/next"
+expect "another start removes it" test ! -e "$memory"
+
+# A /dev/shm that is too small for the states.
 in_shm() {  # SIZE OPTIONS...
   # shellcheck disable=SC2016
   run env OMPI_MCA_btl=tcp,self unshare -m bash -c 'mount -t tmpfs -o "size=$1" lockstep-test /dev/shm && exec mpirun -np 2 "${@:2}"' - \
@@ -98,8 +109,7 @@ if unshare -m mount -t tmpfs -o size=1m lockstep-test /dev/shm 2>/dev/null; then
   in_shm 1m --run "$folder/waiting"
   expect_line "steps wait for checkpoints" '^note steps.wait /dev/shm'
   in_shm 2m --run "$folder/beside"
-  expect_line "no state is kept" '^warning no.state.in.memory No.space'
-  expect "one warning" test "$(grep -c '^warning' "$folder/out")" = 1
+  expect_line "no state is kept" '^note no.state.is.kept /dev/shm'
   expect_same_state "checkpoints are the same" "$(step_file "$folder/waiting" 40)" "$(step_file "$folder/beside" 40)"
 fi
 expect "the steps are known" test "$(steps_of "$folder/undisturbed" train | wc -l)" = 60

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/mpi/world.h"
+#include "tests/support/files.h"
 #include "tests/support/layouts.h"
 
 namespace lockstep {
@@ -60,7 +61,9 @@ class Snapshots : public testing::TestWithParam<int> {
  protected:
   const Comm comm_ = world().comm();
   State state_;
-  Snapshot snapshot_{comm_, state_.bytes(), true, GetParam()};
+  TemporaryDirectory folder_;
+  Snapshot snapshot_{comm_, state_.bytes(), GetParam(), 100,
+                     comm_.broadcast((folder_.path() / "states").string())};
 };
 
 TEST_P(Snapshots, AreTheStateOfTheStep) {

@@ -28,8 +28,13 @@ TEST(StateSchedule, CheapStatesFollowAfterTheShortestInterval) {
 }
 
 TEST(StateSchedule, AStateCostsHalfAHundredthOfTheTime) {
-  EXPECT_EQ(steps_after(0.01, 0.01), 200);
-  EXPECT_EQ(steps_after(2, 0.5), 800);
+  EXPECT_EQ(steps_after(0.004, 0.01), 80);
+}
+
+TEST(StateSchedule, AnEndWithoutWarningLosesASecondOrOneStep) {
+  EXPECT_EQ(steps_after(0.1, 0.01), 100);
+  EXPECT_EQ(steps_after(2, 0.3), 3);
+  EXPECT_EQ(steps_after(2, 0.7), 1);
 }
 
 TEST(StateSchedule, LongStepsKeepEveryState) { EXPECT_EQ(steps_after(0.001, 3), 1); }

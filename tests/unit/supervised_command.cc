@@ -146,12 +146,5 @@ TEST(SupervisedCommand, AgentOfOtherHosts) {
   EXPECT_EQ(remote_words("a", "true").front(), "srun");
 }
 
-TEST(SupervisedCommand, NameOfTheMemory) {
-  const std::string name = memory_name({"p", "ab"});
-  EXPECT_EQ(name, memory_name({"p", "ab"}));
-  EXPECT_NE(name, memory_name({"p", "a", "b"}));
-  EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -27,7 +27,7 @@ class FakeMachines : public Machines {
   std::set<std::string> down;     ///< hosts that do not answer
   std::set<std::string> stopped;  ///< hosts with a stopped rank, until the ranks end
   std::multimap<double, std::function<void()>> later;  ///< by time
-  bool has_steps = true;
+  bool has_steps = true, ranks = true;
   int incomplete = 0;  ///< starts that end with code 0, and leave their step
 
   std::vector<std::vector<HostRange>> starts;
@@ -96,6 +96,7 @@ class FakeMachines : public Machines {
     const bool complete = !running_ && std::ssize(starts) > incomplete;
     return has_steps && !complete ? step_now() : -1;
   }
+  bool ranks_run() override { return ranks; }
   void forget() override { ++forgotten; }
   void tell(const std::string& line) override { lines.push_back(line); }
 
@@ -153,7 +154,8 @@ TEST(Supervisor, EveryExitCode) {
     machines.plays = {{.end = {code}, .per_second = 0}};
     EXPECT_EQ(supervise(machines), code);
     EXPECT_EQ(std::ssize(machines.starts), count) << code;
-    EXPECT_EQ(machines.forgotten, code == kExitInUse ? 0 : 1) << code << ": another run's memory";
+    const bool useless = code == kExitSuccess || code == kExitDiverged;
+    EXPECT_EQ(machines.forgotten, useless ? 1 : 0) << code << ": the same command resumes";
     EXPECT_EQ(machines.lines.empty(), count == 1) << code;
   }
   EXPECT_EQ(cause_of({128 + SIGKILL}).what, "a rank was killed by SIGKILL");
@@ -304,26 +306,49 @@ TEST(Supervisor, RequestsToStop) {
     EXPECT_EQ(supervise(machines), kExitRequeue);
     EXPECT_EQ(machines.starts.size(), 1u);
     EXPECT_EQ(machines.sent, std::vector<int>{SIGUSR1}) << signal;
-    EXPECT_EQ(machines.forgotten, 1);
+    EXPECT_EQ(machines.forgotten, 0) << "of a request before the first step";
   }
   FakeMachines twice;
   twice.plays = {{100, {}}};
   for (const double time : {1003., 1003.05})
     twice.later.emplace(time, [&] { twice.receive(SIGINT); });
   EXPECT_EQ(supervise(twice), 128 + SIGINT);
-  EXPECT_EQ(twice.sent, (std::vector<int>{SIGUSR1, SIGTERM}));
+  EXPECT_EQ(twice.sent, (std::vector<int>{SIGUSR1, SIGKILL}));
 
   FakeMachines early;  // SIGUSR1 kills ranks that do not handle it yet
   early.plays = {{100, {}}};
   early.later.emplace(1000.1, [&] { early.receive(SIGTERM); });
   early.later.emplace(1000.15, [&] { early.end_at(1000.15, {128 + SIGUSR1}); });
   EXPECT_EQ(supervise(early), kExitRequeue);
+}
 
-  FakeMachines job;  // the requeued job resumes from memory
-  job.plays = {{100, {}}};
-  job.later.emplace(1003, [&] { job.receive(SIGUSR1); });
-  EXPECT_EQ(supervise(job, {.hosts = kHosts, .ranks = 8, .keeps_memory = true}), kExitRequeue);
-  EXPECT_EQ(job.forgotten, 0);
+TEST(Supervisor, MpirunThatDoesNotStartRanks) {
+  FakeMachines machines;
+  machines.has_steps = machines.ranks = false;
+  machines.plays = {{1000, {}}};
+  EXPECT_EQ(supervise(machines), kExitHang);
+  EXPECT_EQ(machines.starts.size(), 1u);
+  EXPECT_EQ(machines.sent, std::vector<int>{SIGKILL});
+  ASSERT_EQ(machines.lines.size(), 1u);
+  EXPECT_NE(machines.lines[0].find("started no rank in 12"), std::string::npos);
+
+  FakeMachines stopped;  // one request is enough
+  stopped.has_steps = stopped.ranks = false;
+  stopped.plays = machines.plays;
+  stopped.later.emplace(1003, [&] { stopped.receive(SIGTERM); });
+  stopped.later.emplace(1010, [&] { ADD_FAILURE() << "it waits"; });
+  EXPECT_EQ(supervise(stopped), kExitRequeue);
+}
+
+TEST(Supervisor, MpirunThatDoesNotEndAfterTheRanks) {
+  FakeMachines machines;
+  machines.plays = {{1000, {}}, {1, {kExitSuccess}}};
+  machines.later.emplace(1010, [&] { machines.ranks = false; });
+  machines.later.emplace(1045, [&] { machines.ranks = true; });
+  EXPECT_EQ(supervise(machines), kExitSuccess);
+  ASSERT_EQ(machines.starts.size(), 2u);
+  EXPECT_GT(machines.times[1], 1010 + 20) << "mpirun gets some time";
+  EXPECT_EQ(machines.changes[1].what, "mpirun did not end after the ranks in 30 s");
 }
 
 TEST(Supervisor, ARankThatIsStoppedWhileItStarts) {
