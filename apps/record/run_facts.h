@@ -84,6 +84,7 @@ struct RunParts {
   const OpenedData& data;
   const TrainingStep& step;
   std::vector<std::pair<std::string, std::size_t>> memory;  ///< bytes on this rank, by part
+  bool keeps_states;  ///< its states in memory outlive the ranks
 };
 
 /// Collective. All facts of the run that begins. On rank 0 they are those of all ranks.

@@ -210,7 +210,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
                      setup.data,
                      step,
                      memory_parts(setup, step, evaluation, *loader, !place.folder().empty(),
-                                  snapshot.get(), base_memory)};
+                                  snapshot.get(), base_memory),
+                     memory != nullptr};
   const RunFacts facts = facts_of(run);
   Reporter reporter(run, facts, place, [&] {
     setup.recorder.progress();

@@ -207,11 +207,13 @@ void add_keeping(const RunParts& f, Lines& lines) {
   const CheckpointInterval& every = f.options.checkpoints.every;
   lines.add("run", fmt::format("kept in {}, with a checkpoint every {} and at the end", f.folder,
                                every.steps > 0 ? counted(every.steps, "step") : every.text()));
-  lines.add("stop", fmt::format("Ctrl-C saves a checkpoint; {} continues",
-                                f.options.run.fresh ? "--run " + f.folder : "the same command"));
-  if (find_launcher().pid != 0 && std::getenv("LOCKSTEP_SUPERVISOR") == nullptr)
-    lines.add("",
-              "mpirun ends the ranks after 1 s; if steps take longer, use lockstep_run instead");
+  const std::string again = f.options.run.fresh ? "--run " + f.folder : "the same command";
+  if (find_launcher().pid == 0 || std::getenv("LOCKSTEP_SUPERVISOR") != nullptr)
+    return lines.add("stop", fmt::format("Ctrl-C saves a checkpoint; {} continues", again));
+  lines.add("stop", fmt::format("Ctrl-C lets mpirun end the ranks after 1 s; {} continues", again));
+  lines.add("", f.keeps_states
+                    ? "and repeats at most one step, or the steps of the last second"
+                    : "from a checkpoint. If steps take longer than 1 s, use lockstep_run instead");
 }
 
 /// For readers who tune or debug.

@@ -66,6 +66,43 @@ expect "the same command resumes: $code" test $code = 0
 expect_same_state "a stop changes no bit" "$(step_file "$folder/whole" $steps)" "$(step_file "$folder/stopped" $steps)"
 expect "nothing is left in memory" test -z "$(find /dev/shm -maxdepth 1 -name 'lockstep-*' -newer "$folder/small.toml" -user "$(id -un)")"
 
+# Without a name: another run with the same options has a higher number. After a crash each start goes on in its own folder.
+sed -i '/^no-run/d' "$folder/small.toml"
+options=("${small[@]}" --steps $steps --checkpoint-every 1000)
+supervise
+await 30 trains_again 1
+ranks_of_first=("$(rank_pid 0)" "$(rank_pid 1)")
+first=$launcher
+cp "$folder/out" "$folder/first"  # both write to the same file from now on
+timeout --kill-after=5 $limit "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" >"$folder/second" 2>&1 </dev/null &
+second=$!
+await 30 grep -q "^step 20/" "$folder/second"
+pkill -USR1 -P "$second" -x lockstep_run
+wait "$second"
+expect "the second run stops: $?" test $? = 75
+cp -r runs/train_cifar-resnet_small-2 stopped-2
+launcher=$first
+kill -KILL "${ranks_of_first[@]}"
+collect
+expect "the first one goes on: $code" test $code = 0
+expect_same_state "in its own folder" "$(step_file "$folder/whole" $steps)" "$(step_file runs/train_cifar-resnet_small-1 $steps)"
+expect "the other one is as it was" diff -r runs/train_cifar-resnet_small-2 stopped-2
+expect "there is no third one" test "$(find runs -mindepth 1 -maxdepth 1 | wc -l)" = 2
+rm -r runs
+echo 'no-run = true' >>"$folder/small.toml"
+
+# mpirun hangs without descriptors, and starts no rank. One request is enough.
+cd "$folder" || exit 1
+set -m
+(ulimit -n 24 && exec "$build/lockstep_run" -np 2 "$build/train_cifar" "${small[@]}" --steps 3) >"$folder/out" 2>"$folder/raw" </dev/null &
+launcher=$!
+set +m
+sleep 2
+kill -TERM "$launcher" 2>/dev/null
+await 10 ended
+collect
+expect "it does not end with success: $code" test "$code" != 0
+
 # Errors that a new start cannot cure end at once, with one line.
 again() { run "$build/lockstep_run" -np 2 "$build/train_cifar" "${small[@]}" --steps 3 "$@"; }
 again --lr 1e5
