@@ -12,7 +12,7 @@
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/data/image/image.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 #include "src/data/image/packed.h"
 #include "src/data/image/photo_augmentations.h"
 #include "src/data/loader.h"
