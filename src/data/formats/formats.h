@@ -26,10 +26,10 @@ struct ImageReader {
 
 ImageReader jpeg_reader();
 ImageReader png_reader();
-ImageReader webp_reader();   ///< the first frame
-ImageReader other_reader();  ///< BMP, and the first frame of GIF
-ImageReader tiff_reader();   ///< the first page
-ImageReader heif_reader();   ///< HEIC and AVIF: the primary image
+ImageReader webp_reader();     ///< the first frame
+ImageReader bmp_gif_reader();  ///< BMP, and the first frame of GIF
+ImageReader tiff_reader();     ///< the first page
+ImageReader heif_reader();     ///< HEIC and AVIF: the primary image
 
 /// Throws DamagedImage.
 [[noreturn]] void fail_image(const std::string& name, const std::string& why);
