@@ -142,7 +142,8 @@ class Campaign:
         """The faults of a try. Each kind comes first in turn; others that the run can have follow."""
         chance = random.Random(f"{self.options.seed} faults {number}")
         first = self.kinds[number % len(self.kinds)]
-        others = [f for f in self.kinds if f.place in ("both", first.place)]
+        places = ("plain",) if first.place == "plain" else ("both", first.place)
+        others = [f for f in self.kinds if f.place in places]
         return [first, *chance.choices(others, k=chance.randint(0, 9))]
 
     def carry_out(self, number):
