@@ -1,5 +1,5 @@
 // For LD_PRELOAD: real time is shifted by the seconds in the file $CAMPAIGN_CLOCK-HOST (a 64-bit integer), which may change
-// at any moment. Monotonic time is not.
+// at any moment. Monotonic time is not shifted, and neither are waits of the kernel until a real time.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
