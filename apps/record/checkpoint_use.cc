@@ -9,7 +9,7 @@
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 #include "src/data/normalisation.h"
 #include "src/data/validation.h"
 #include "src/device/devices.h"

@@ -12,7 +12,7 @@
 #include "net/initial_weights.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 #include "src/report/stored_run.h"
 
 namespace lockstep {

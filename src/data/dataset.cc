@@ -5,7 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/data/augment.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 #include "src/data/samples.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/text.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 
 namespace lockstep {
 namespace {

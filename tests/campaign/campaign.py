@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fault injection: many small runs of lockstep_run with faults at random moments.
+"""Fault injection: many small runs of lockstep_run, and of mpirun alone, with faults at random moments.
 
 Each run must complete with weights that are bitwise those of an undisturbed run, or end with the named reason; then the same
 command must complete. At the end a table lists the kinds of faults. Needs root, because each campaign has its own
@@ -13,6 +13,8 @@ import random
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -69,17 +71,37 @@ class Place:
         self.disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "campaign", self.disk], check=True)
         self.skipped, self._hosts = {}, None
-        self.environment = {"CAMPAIGN_DISK_FAILS": str(folder / "disk-fails"), "TMPDIR": str(folder)}
-        self._build_disk(folder / "failing_disk.so")
+        self.environment = {"CAMPAIGN_DISK_FAILS": str(folder / "disk-fails"), "CAMPAIGN_CLOCK": str(folder / "clock"),
+                            "TMPDIR": str(folder), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+                            # as in the tests (tests/CMakeLists.txt): faster starts, and ranks that wait leave their cores
+                            "OMPI_MCA_btl": "^tcp,ofi", "OMPI_MCA_pml": "ob1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+        self._build_libraries("failing_disk", "shifted_clock")
+        self.clocks = {name: folder / f"clock-{name}" for name in [socket.gethostname(), *map(Hosts.name, range(1, 5))]}
+        self.set_clocks_right()
         subprocess.run([sys.executable, HERE.parent / "apps/small_data.py", folder / "data"], check=True)
 
-    def _build_disk(self, library):
-        words = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", HERE / "failing_disk.c", "-o", library, "-ldl"]
+    def _build_libraries(self, *names):
+        libraries = [str(self.folder / f"{name}.so") for name in names]
         try:
-            subprocess.run(words, check=True, capture_output=True)
-            self.environment["LD_PRELOAD"] = str(library)
+            for name, library in zip(names, libraries):
+                words = [os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", HERE / f"{name}.c", "-o", library, "-ldl"]
+                subprocess.run(words, check=True, capture_output=True)
+            self.environment["LD_PRELOAD"] = ":".join(libraries)
         except (OSError, subprocess.CalledProcessError):
-            self.skipped["disk: EIO"] = "no C compiler"
+            self.skipped |= {f.name: "no C compiler" for f in FAULTS if re.search("EIO|clock", f.name)}
+
+    def set_clocks_right(self):
+        for path in self.clocks.values():
+            if not path.exists():
+                path.write_bytes(bytes(8))
+        for name in self.clocks:
+            self.shift_clock(name, 0)
+
+    def shift_clock(self, name, seconds):
+        """The clock of this host is wrong by so many seconds. Processes have mapped the file."""
+        with open(self.clocks[name], "r+b", buffering=0) as file:
+            file.write(struct.pack("q", seconds))
 
     def options(self, variant, steps=STEPS):
         return ["--dataset", "hdf5", "--data", str(self.folder / "data/small"), "--model", "resnet_small", "--global-batch",
@@ -122,7 +144,8 @@ class Campaign:
         """The faults of a try. Each kind comes first in turn; others that the run can have follow."""
         chance = random.Random(f"{self.options.seed} faults {number}")
         first = self.kinds[number % len(self.kinds)]
-        others = [f for f in self.kinds if f.place in ("both", first.place)]
+        places = ("plain",) if first.place == "plain" else ("both", first.place)
+        others = [f for f in self.kinds if f.place in places]
         return [first, *chance.choices(others, k=chance.randint(0, 9))]
 
     def carry_out(self, number):
@@ -147,6 +170,8 @@ class Campaign:
             row["tries"] += 1
             row["ended"] += run.ended[fault.name] > 0
             run.ended[fault.name] -= 1
+        for name, steps in run.repeated.items():
+            self.rows[name]["repeated"] = max(self.rows[name]["repeated"], steps)
         for name, seconds in run.slowest.items():
             if name in self.rows:
                 self.rows[name]["slowest"] = max(self.rows[name]["slowest"], seconds)
@@ -186,11 +211,12 @@ class Campaign:
             self.print_table()
 
     def print_table(self):
-        print(f"\n{'fault':34} {'tries':>5} {'survived':>8} {'ended':>5} {'failed':>6} {'slowest start/s':>15}  first failure")
+        print(f"\n{'fault':52} {'tries':>5} {'survived':>8} {'ended':>5} {'failed':>6} {'slowest start/s':>15}"
+              f" {'most steps repeated':>19}  first failure")
         for name, row in self.rows.items():
-            survived = row["tries"] - row["ended"] - row["failed"]
-            print(f"{name:34} {row['tries']:5} {survived:8} {row['ended']:5} {row['failed']:6} {row['slowest']:15.2f}"
-                  f"  {row.get('seed', '')}")
+            survived = max(0, row["tries"] - row["ended"] - row["failed"])
+            print(f"{name:52} {row['tries']:5} {survived:8} {row['ended']:5} {row['failed']:6} {row['slowest']:15.2f}"
+                  f" {row['repeated']:19}  {row.get('seed', '')}")
         for name, why in self.place.skipped.items():
             print(f"skipped: {name}: {why}")
         print(f"{self.fired()} faults, {self.failures} failed tries, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, "

@@ -38,6 +38,10 @@ class Hosts:
         return ["ip", "netns", "exec", f"campaign-{number}", "unshare", "--uts", "bash", "-c", become, str(self.folder),
                 str(number), *words]
 
+    @staticmethod
+    def name(number):
+        return f"test-host-{number}"
+
     def processes(self, number):
         done = subprocess.run(["ip", "netns", "pids", f"campaign-{number}"], capture_output=True, text=True, check=False)
         return [int(pid) for pid in done.stdout.split()]

@@ -1,4 +1,4 @@
-"""One try: a small run of lockstep_run with faults at random moments, and what must be true afterwards."""
+"""One try: a small run of lockstep_run, or of mpirun alone, with faults at random moments, and what must be true afterwards."""
 import collections
 import contextlib
 import json
@@ -7,6 +7,7 @@ import pathlib
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from watch import Watch, alive, load, processes
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHARDS, STEPS, EVERY = 6, 300, 7
+STRANGER = 12345  # a user
 VARIANTS = (("--momentum", "0.9", "--ema", "0.9"), ("--optimizer", "adam", "--ema", "0"))
 PHASES = ("start", "step", "evaluation", "saving")
 PATIENCE = 60  # seconds for a moment or an end, on a machine without other work
@@ -37,8 +39,9 @@ class Run:
         self.run_folder = self.disk / f"run-{number}"
         self.variant = self.random.randrange(len(VARIANTS))
         self.log = open(self.folder / "faults", "w", buffering=1, encoding="utf-8")
-        self.lost, self.rank_hosts, self.home = set(), set(), 0
-        self.fired, self.process, self.watch, self.killed = [], None, None, False
+        self.lost, self.rank_hosts, self.home, self.plain = set(), set(), 0, False
+        self.last, self.saved, self.repeated = 0, False, {}  # last step before an end; it was saved; by fault: steps repeated
+        self.fired, self.process, self.watch, self.killed, self.ender = [], None, None, False, ""
         self.slowest = {}  # by fault: seconds of the slowest start after it
         self.ended = collections.Counter()  # by fault: commands that it ended
 
@@ -64,7 +67,7 @@ class Run:
         self.shares = ["--shares", self.random.choice(("equal", "auto", ",".join(map(str, counts))))]
 
     def command(self):
-        words = [str(self.place.build / "lockstep_run"), "--restarts", "1000"]
+        words = ["mpirun"] if self.plain else [str(self.place.build / "lockstep_run"), "--restarts", "1000"]
         words += ["--hostfile", str(self.folder / "hosts")] if self.hosts else ["-np", str(self.ranks)]
         words += [str(self.place.build / "train_cifar"), *self.place.options(self.variant), *self.options, *self.shares,
                   "--timeout", "3", "--run", str(self.run_folder)]
@@ -86,7 +89,7 @@ class Run:
 
     def begin(self):
         self.process, out, self.err = self.start()
-        self.watch = Watch(self.process, out, EVERY)
+        self.watch = Watch(self.process, out, EVERY, self.plain)
 
     def start_second(self):
         """One of two supervisors must end because the other uses the folder."""
@@ -155,6 +158,30 @@ class Run:
         finally:
             filler.unlink(missing_ok=True)
 
+    def step_clock(self, seconds, hosts=None):
+        """The clock of this host, or of `hosts` (default: of one or of all), goes wrong in an instant and stays so."""
+        names = [socket.gethostname()]
+        if self.hosts:
+            hosts = hosts or self.random.choice(([self.a_host()], self.hosts.numbers))
+            names = [self.hosts.name(i) for i in hosts]
+        for name in names:
+            self.place.shift_clock(name, seconds)
+
+    def give_memory_to_a_stranger(self):
+        """The states in memory now belong to another user, who has changed them."""
+        for path in pathlib.Path("/dev/shm").iterdir():
+            if not path.is_dir():
+                continue
+            shutil.rmtree(path)
+            if self.random.random() < 0.3:
+                path.write_text("a stranger's file", encoding="utf-8")
+            else:
+                path.mkdir()
+                (path / "step").write_text("000000000999999\n", encoding="utf-8")
+                os.chmod(path, self.random.choice((0o700, 0o755, 0o777)))
+                os.chown(path / "step", STRANGER, STRANGER)
+            os.chown(path, STRANGER, STRANGER)
+
     @contextlib.contextmanager
     def failing_disk(self):
         mark = pathlib.Path(self.place.environment["CAMPAIGN_DISK_FAILS"])
@@ -174,6 +201,14 @@ class Run:
         number = self.random.choice(left)
         self.lost.add(number)
         return number
+
+    def expect_new_start(self):
+        """The supervisor must start the ranks again, or end."""
+        end, starts = time.time() + 20 * load(), self.watch.starts
+        while self.process.poll() is None and self.watch.starts == starts:
+            if time.time() > end:
+                raise Failure("the ranks are not started again")
+            time.sleep(0.02)
 
     def limit_link(self, *discipline):
         number = self.a_host()
@@ -215,12 +250,28 @@ class Run:
         self.log.write(f"{time.time():.2f} ended with {code}\n")
         if code is None:
             raise Failure("it does not end")
+        self.expect_no_work_lost()
+        if self.watch.step:
+            self.last, self.saved = self.watch.step, code == 75 or "resumes there" in text
+        if self.plain and not self.watch.step and fired:
+            return code  # ranks that start cannot save, and nothing is lost
         reasons = [f.ends[code] for f in fired if code in f.ends]
         if code != 0 and not (ALWAYS in text and len(fired) > 2) and not any(reason in text for reason in reasons):
             raise Failure(f"exit code {code}: {text[-600:]}")
         if code != 0 and fired:
             self.ended[next((f.name for f in reversed(fired) if code in f.ends), fired[-1].name)] += 1
         return code
+
+    def expect_no_work_lost(self):
+        """After a promise to resume, the same command goes on behind the last step. Counts the steps that others repeat."""
+        if not self.watch.first or not self.last:
+            return
+        repeated = max(0, self.last + 1 - self.watch.first)
+        if self.fired:
+            name = self.ender
+            self.repeated[name] = max(repeated, self.repeated.get(name, 0))
+        if repeated and self.saved:
+            raise Failure(f"{repeated} steps up to {self.last} are lost, although the command before promised to resume")
 
     def expect_nothing_left(self):
         end, left = time.time() + 8 * load(), []
@@ -232,14 +283,17 @@ class Run:
 
     def carry_out(self):
         first = self.faults[0].place
+        self.plain = first == "plain"
         self.choose(first == "hosts" or first == "both" and self.place.prefers_hosts(self.random))
-        self.faults = [f for f in self.faults if f.place in ("both", "hosts" if self.hosts else "one host")]
+        places = ("plain",) if self.plain else ("both", "hosts" if self.hosts else "one host")
+        self.faults = [f for f in self.faults if f.place in places]
         code = None
         while code != 0:
             before, clean = len(self.fired), not self.faults
             self.begin()
             self.inject()
             code = self.collect(self.fired[before:])
+            self.ender = self.fired[-1].name if self.fired else ""
             if self.hosts:
                 self.hosts.heal()
             self.lost.clear()
@@ -250,7 +304,11 @@ class Run:
         self.expect_same()
 
     def expect_no_memory(self, code):
-        left = os.listdir("/dev/shm")
+        """A complete run leaves nothing in memory. Another one may leave its states, which the next start reads."""
+        own = [path for path in pathlib.Path("/dev/shm").iterdir() if path.lstat().st_uid != STRANGER]
+        left = [path.name for path in own if code == 0 or not path.is_dir()]
+        if self.plain:  # mpirun leaves memory of MPI
+            left = [name for name in left if code == 0 and name.startswith("lockstep")]
         if left and not self.killed:
             raise Failure(f"exit code {code}, and /dev/shm contains {left}")
         self.killed = self.killed and code != 0
@@ -271,6 +329,7 @@ class Run:
         """Ends everything and removes all files."""
         if self.watch:
             self.watch.stop()
+        self.place.set_clocks_right()
         if self.hosts:
             self.hosts.heal()
         for pid in processes():

@@ -38,13 +38,13 @@ def mpirun_of(supervisor):
 
 
 class Watch(threading.Thread):
-    """Members: `mpirun` its process, 0 if there is none; `step` the last one that it printed; `slowest` by fault: seconds
-    from mpirun to the next step."""
+    """Members: `mpirun` its process, 0 if there is none; `first` and `step` the first and the last one that it printed;
+    `slowest` by fault: seconds from mpirun to the next step. `plain`: the process is mpirun itself."""
 
-    def __init__(self, process, out, every):
+    def __init__(self, process, out, every, plain=False):
         super().__init__(daemon=True)
-        self.process, self.every, self.fault = process, every, ""
-        self.mpirun, self.starts, self.step, self.slowest = 0, 0, 0, {}
+        self.process, self.every, self.fault, self.plain = process, every, "", plain
+        self.mpirun, self.starts, self.first, self.step, self.slowest = 0, 0, 0, 0, {}
         self._began, self._file, self._done = 0.0, open(out, "r", encoding="utf-8", errors="replace"), threading.Event()
         self.evaluates, self._rest = False, ""
         self.start()
@@ -60,7 +60,7 @@ class Watch(threading.Thread):
             self.join()
 
     def _look(self):
-        pid = mpirun_of(self.process.pid)
+        pid = self.process.pid if self.plain else mpirun_of(self.process.pid)
         if pid not in (0, self.mpirun):
             self.starts += 1
             self._began = time.time()
@@ -72,6 +72,7 @@ class Watch(threading.Thread):
                 self.evaluates &= " evaluation:" not in line
                 continue
             self.step = int(found[1])
+            self.first = self.first or self.step
             self.evaluates = self.step % self.every == 0
             if self._began:
                 seconds = time.time() - self._began

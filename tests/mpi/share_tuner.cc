@@ -65,5 +65,18 @@ TEST(ShareTuner, ChangesLessAndLessOftenIfSpeedsKeepChanging) {
   EXPECT_LE(steps.size(), 40u);
 }
 
+TEST(ShareTuner, TakesTheLargestCostOfAllRanks) {
+  const Comm comm = world().comm().duplicate();
+  const Shares shares = choose_shares(kShards, comm.size());
+  ShareTuner tuner(comm, shares);
+  tuner.changed(comm.rank() == 0 ? 1e9 : 0);
+  const double seconds = comm.rank() == 0 ? 0.03 : 0.01;
+  // Only one comparison, because ranks that disagree would wait for each other at the next.
+  for (std::int64_t done = 1; done <= 10; ++done) {
+    const double computing = seconds * static_cast<double>(done * shares.of(comm.rank()).count);
+    EXPECT_FALSE(tuner.after_step(done, kSteps, computing)) << "rank " << comm.rank();
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

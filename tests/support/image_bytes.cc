@@ -9,6 +9,8 @@
 #include <fstream>
 #include <map>
 
+#include "src/data/image/image.h"
+
 namespace lockstep {
 namespace {
 
@@ -70,6 +72,15 @@ Bytes jpeg_of(const Bytes& pixels, int width, int height, const JpegKind& kind) 
   jpeg_destroy_compress(&info);
   std::free(bytes);
   return file;
+}
+
+bool can_read(const Bytes& file) {
+  try {
+    image_size(file, "a");
+  } catch (const DamagedImage& damage) {
+    return damage.why().find("built without") == std::string::npos;
+  }
+  return true;
 }
 
 void put_image(const std::filesystem::path& file, const Bytes& bytes) {

@@ -23,6 +23,9 @@ struct JpegKind {
 };
 Bytes jpeg_of(const Bytes& pixels, int width, int height, const JpegKind& kind = {});
 
+/// Whether this build reads the format of `file`. The libraries of some formats may be missing.
+bool can_read(const Bytes& file);
+
 /// Writes the file, and makes its folder.
 void put_image(const std::filesystem::path& file, const Bytes& bytes);
 

@@ -86,6 +86,7 @@ TEST(ImageFiles, LosslessFormatsKeepEveryPixel) {
   for (const Bytes& file : {stored("pixels.bmp"), stored("pixels.gif"), stored("pixels.webp"),
                             stored("pixels16.png"), stored("animation.webp"), stored("pixels.tiff"),
                             tiff_of(kPixels, 3, 2), png_of(kPixels, 3, 2)}) {
+    if (!can_read(file)) continue;
     const Image image = decode_image(file, "a");
     EXPECT_EQ(image.size, (ImageSize{2, 3, 3}));
     EXPECT_EQ(image.pixels, kPixels);
@@ -111,6 +112,7 @@ const std::vector<std::vector<int>> kUpright{{0, 1, 2, 3}, {1, 0, 3, 2}, {3, 2, 
                                              {3, 1, 2, 0}, {1, 3, 0, 2}};
 
 void expect_quarters(const Bytes& file, const std::vector<int>& wanted, const ImageSize& size) {
+  if (!can_read(file)) return;
   const Image image = decode_image(file, "a");
   EXPECT_EQ(image.size, size);
   EXPECT_EQ(image_size(file, "a"), size);
@@ -226,6 +228,7 @@ TEST(ImageFiles, OfTooManyPixelsAreRefusedBeforeTheyAreDecoded) {
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
   for (const Bytes& file : {bmp, gif, webp, png, jpeg}) {
+    if (!can_read(file)) continue;
     for (const std::string& error : {error_of([&] { image_size(file, "cat/x"); }),
                                      error_of([&] { decode_image(file, "cat/x"); }), error_of([&] {
                                        decode_part(file, "cat/x", {0, 0, 9, 9}, 0);
@@ -288,6 +291,7 @@ TEST(ImageFiles, TruncatedOnesAreFoundByTheHeaders) {
   for (const Bytes& whole :
        {stored("pixels.webp"), stored("animation.webp"), stored("pixels.tiff"),
         tiff_of(quarters(64), 64, 64), stored("quarters.heic"), stored("quarters.avif")}) {
+    if (!can_read(whole)) continue;
     EXPECT_NO_THROW(check(whole, false));
     EXPECT_NO_THROW(check(whole, true));
     for (const int missing : {1, 12, 30}) {
@@ -297,6 +301,7 @@ TEST(ImageFiles, TruncatedOnesAreFoundByTheHeaders) {
   }
   // Headers alone are read, because decoding is slow, also if an empty box moves the data so far.
   for (const bool moved : {false, true}) {
+    if (!can_read(stored("quarters.avif"))) break;
     const Bytes whole = moved ? with_data_moved(stored("quarters.avif")) : stored("quarters.avif");
     EXPECT_NO_THROW(check(whole, true));
     Bytes damaged = whole;
@@ -305,6 +310,18 @@ TEST(ImageFiles, TruncatedOnesAreFoundByTheHeaders) {
     EXPECT_ANY_THROW(check(damaged, true));
     damaged.pop_back();
     EXPECT_ANY_THROW(check(damaged, false));
+  }
+}
+
+TEST(ImageFiles, WithoutItsLibraryAFormatNamesIt) {
+  for (const auto& [file, library] : {std::pair{"pixels.bmp", "stb_image"},
+                                      {"pixels.gif", "stb_image"},
+                                      {"pixels.webp", "libwebp"},
+                                      {"pixels.tiff", "libtiff"},
+                                      {"quarters.avif", "libheif"}}) {
+    if (can_read(stored(file))) continue;
+    EXPECT_TRUE(
+        mentions(error_of([&] { decode_image(stored(file), "cat/x"); }), {"cat/x", library}));
   }
 }
 

@@ -214,6 +214,17 @@ TEST(Supervisor, APoisonedStepEndsTheRun) {
   EXPECT_EQ(advances.starts.size(), 7u) << "steps reset the count, and --restarts ends it";
 }
 
+TEST(Supervisor, LostHostsAreNoFailuresOfTheRanks) {
+  FakeMachines machines;
+  machines.has_steps = false;
+  machines.plays = {{1, {kExitLost}}, {1, {kExitLost}}, {1, {kExitLost}}, {1, {kExitSuccess}}};
+  for (const auto& [time, host] : {std::pair{1000.5, "b"}, {1002.5, "c"}, {1004.5, "d"}})
+    machines.later.emplace(time, [&machines, host = host] { machines.down.insert(host); });
+  EXPECT_EQ(supervise(machines), kExitSuccess) << "three failures of the ranks would end the run";
+  EXPECT_EQ(machines.starts.size(), 4u);
+  EXPECT_EQ(rank_count(machines.starts.back()), 2);
+}
+
 TEST(Supervisor, AHostThatAnswersAgainJoins) {
   FakeMachines machines;
   machines.plays = {{2, {kExitLost}}, {100, {}}, {1, {kExitSuccess}}};

@@ -84,6 +84,6 @@ Image decode_other(const EncodedImage& file, int /*least*/) {
 
 }  // namespace
 
-ImageReader other_reader() { return {other_size, decode_other}; }
+ImageReader bmp_gif_reader() { return {other_size, decode_other}; }
 
 }  // namespace lockstep

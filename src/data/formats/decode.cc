@@ -17,8 +17,8 @@ ImageReader tiff_reader() { return {}; }
 #ifndef LOCKSTEP_HEIF
 ImageReader heif_reader() { return {}; }
 #endif
-#ifndef LOCKSTEP_OTHER
-ImageReader other_reader() { return {}; }
+#ifndef LOCKSTEP_BMP_GIF
+ImageReader bmp_gif_reader() { return {}; }
 #endif
 
 namespace {
@@ -45,8 +45,8 @@ const Format& format_of(const EncodedImage& file) {
       {"\xff\xd8\xff", "a JPEG file", jpeg_reader()},
       {"\x89PNG\r\n\x1a\n", "a PNG file", png_reader()},
       {"RIFF????WEBP", "a WebP file", webp_reader(), "libwebp"},
-      {"GIF8", "a GIF file", other_reader(), "stb_image"},
-      {"BM", "a BMP file", other_reader(), "stb_image"},
+      {"GIF8", "a GIF file", bmp_gif_reader(), "stb_image"},
+      {"BM", "a BMP file", bmp_gif_reader(), "stb_image"},
       {"II*?", "a TIFF file", tiff_reader(), "libtiff"},
       {"MM?*", "a TIFF file", tiff_reader(), "libtiff"},
       {"II+?", "a TIFF file", tiff_reader(), "libtiff"},

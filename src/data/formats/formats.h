@@ -26,10 +26,10 @@ struct ImageReader {
 
 ImageReader jpeg_reader();
 ImageReader png_reader();
-ImageReader webp_reader();   ///< the first frame
-ImageReader other_reader();  ///< BMP, and the first frame of GIF
-ImageReader tiff_reader();   ///< the first page
-ImageReader heif_reader();   ///< HEIC and AVIF: the primary image
+ImageReader webp_reader();     ///< the first frame
+ImageReader bmp_gif_reader();  ///< BMP, and the first frame of GIF
+ImageReader tiff_reader();     ///< the first page
+ImageReader heif_reader();     ///< HEIC and AVIF: the primary image
 
 /// Throws DamagedImage.
 [[noreturn]] void fail_image(const std::string& name, const std::string& why);
@@ -42,7 +42,5 @@ void require_size(const EncodedImage& file, std::int64_t height, std::int64_t wi
 Image in_front_of_white(const std::uint8_t* rgba, const ImageSize& size);
 /// Turns and mirrors an image so that its first row is its top. `exif`: its orientation, 1 to 8.
 Image upright(Image image, int exif);
-/// The bytes of a PNG file. Throws Error.
-std::vector<std::uint8_t> encode_png(const Image& image);
 
 }  // namespace lockstep

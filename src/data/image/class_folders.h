@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 
 namespace lockstep {
 

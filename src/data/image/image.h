@@ -50,6 +50,9 @@ Image decode_image(std::span<const std::uint8_t> file, const std::string& name, 
 /// DamagedImage as decode_image() does.
 ImageSize image_size(std::span<const std::uint8_t> file, const std::string& name);
 
+/// The bytes of a PNG file. Throws Error.
+std::vector<std::uint8_t> encode_png(const Image& image);
+
 /// Part of an image, in pixels.
 struct Box {
   std::int64_t top = 0, left = 0, height = 0, width = 0;

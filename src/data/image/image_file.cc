@@ -5,7 +5,7 @@
 
 #include "src/base/crc32c.h"
 #include "src/base/text.h"
-#include "src/data/formats/formats.h"
+#include "src/data/image/image.h"
 #include "src/data/image/image_index.h"
 #include "src/files/file.h"
 
@@ -33,7 +33,7 @@ InputFile open_image(const std::filesystem::path& path) {
 /// The size of a file that may be decoded.
 std::int64_t size_of(const InputFile& file) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
-  if (file.size() > kMost) fail_image(file.path().string(), "it is longer than 1 GiB");
+  if (file.size() > kMost) throw DamagedImage(file.path().string(), "it is longer than 1 GiB");
   return static_cast<std::int64_t>(file.size());
 }
 
@@ -45,7 +45,7 @@ Bytes read(const InputFile& file, std::int64_t begin, std::int64_t count) {
   } catch (const UnreadableFile&) {
     throw;
   } catch (const Error&) {
-    fail_image(file.path().string(), "it was truncated while it was read");
+    throw DamagedImage(file.path().string(), "it was truncated while it was read");
   }
   return bytes;
 }

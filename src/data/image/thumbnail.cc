@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/data/formats/formats.h"
 #include "src/data/image/image.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "src/data/dataset.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 
 namespace lockstep {
 

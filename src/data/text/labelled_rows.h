@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 #include "src/data/text/words.h"
 #include "src/files/file.h"
 

@@ -1,4 +1,4 @@
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 
 #include <map>
 #include <utility>
