@@ -1,0 +1,186 @@
+"""Forges one value of a run: forge.py RUN prints the names of all forgeries, forge.py RUN NAME makes one.
+
+A forgery changes a field in one file. Those of a group "all" change it in every file that has it, so that only a replay finds them.
+"""
+import json
+import os
+import shutil
+import sys
+
+import h5py
+import numpy
+
+# No replay can repeat these. verify_run names them.
+MEASURED = {"time", "seconds", "images_per_s", "seconds_per_batch", "exposed_communication", "loader_wait", "forward",
+            "backward", "optimizer", "straggler", "straggler_seconds"}
+UNCHECKED = {"summary.json/run", "summary.json/times", "summary.json/changes"}
+
+run = sys.argv[1]
+forgeries = {}
+
+
+def changed(value):
+    """Another value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float)):
+        return value + 1 if isinstance(value, int) else value * 0.5 + 0.125
+    if isinstance(value, list):
+        return [changed(value[0])] + value[1:] if value else [1]
+    if isinstance(value, dict):
+        name = sorted(value)[0] if value else "forged"
+        return {**value, name: changed(value.get(name))}
+    return "forged" if value is None else str(value) + " "
+
+
+def rewrite(name, change):
+    """Replaces a text file of the run."""
+    path = os.path.join(run, name)
+    with open(path) as file:
+        text = file.read()
+    with open(path, "w") as file:
+        file.write(change(text))
+
+
+def in_json(name, path):
+    """Changes the member of a JSON file."""
+    def change(text):
+        whole = json.loads(text)
+        place = whole
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = changed(place[path[-1]])
+        return json.dumps(whole, indent=2) + "\n"
+    rewrite(name, change)
+
+
+def in_line(number, field, value=None):
+    """Changes a field of a line of metrics.jsonl."""
+    def change(text):
+        lines = text.splitlines()
+        line = json.loads(lines[number])
+        line[field] = changed(line[field]) if value is None else value
+        lines[number] = json.dumps(line)
+        return "\n".join(lines) + "\n"
+    rewrite("metrics.jsonl", change)
+
+
+def in_checkpoint(name, change):
+    with h5py.File(os.path.join(run, "checkpoints", name), "r+") as file:
+        change(file)
+
+
+def fresh(name):
+    """A hard link would be changed with its file."""
+    path = os.path.join(run, "checkpoints", name)
+    shutil.copy(path, path + ".copy")
+    os.replace(path + ".copy", path)
+
+
+def collect_log():
+    """The last line of each kind, and each of its fields."""
+    with open(os.path.join(run, "metrics.jsonl")) as file:
+        lines = [json.loads(line) for line in file]
+    last = {line["kind"]: number for number, line in enumerate(lines)}
+    for kind, number in last.items():
+        if kind in ("host", "shares", "change"):
+            continue
+        for field in lines[number]:
+            if field not in MEASURED | {"kind"}:
+                forgeries["metrics.jsonl/%s/%s" % (kind, field)] = lambda n=number, f=field: in_line(n, f)
+        if kind != "run":
+            forgeries["metrics.jsonl/%s/unknown" % kind] = lambda n=number: in_line(n, "accuracy_of_a_friend", 0.999)
+
+    def invent(text):
+        line = json.loads(text.splitlines()[last["evaluation"]])
+        return text + json.dumps({**line, "step": line["step"] + 1000, "top1": 0.999}) + "\n"
+
+    def hide(text):
+        lines = text.splitlines()
+        del lines[last["evaluation"]]
+        return "\n".join(lines) + "\n"
+    forgeries["metrics.jsonl/invented evaluation"] = lambda: rewrite("metrics.jsonl", invent)
+    forgeries["metrics.jsonl/hidden evaluation"] = lambda: rewrite("metrics.jsonl", hide)
+
+
+def collect_json(name, skipped=()):
+    with open(os.path.join(run, name)) as file:
+        whole = json.load(file)
+    for field, value in whole.items():
+        if "%s/%s" % (name, field) in UNCHECKED or field in skipped:
+            continue
+        paths = [(field,)]
+        if field in ("result", "best", "test", "measures") and isinstance(value, dict):
+            paths = [(field, inner) for inner in value]
+        for path in paths:
+            forgeries["%s/%s" % (name, "/".join(path))] = lambda p=path: in_json(name, p)
+
+
+def collect_checkpoint(name):
+    def array(section):
+        def change(file):
+            names = []
+            file[section].visititems(lambda path, item: names.append(path) if isinstance(item, h5py.Dataset) else None)
+            values = file[section][names[-1]][...]
+            values.flat[0] += 0.5
+            file[section][names[-1]][...] = values
+        return change
+
+    def zeros(section):
+        def change(file):
+            file[section].visititems(
+                lambda path, item: item.__setitem__(..., 0) if isinstance(item, h5py.Dataset) else None)
+        return change
+
+    def attribute(field):
+        def change(file):
+            value = file.attrs[field]
+            if isinstance(value, (bytes, str)):
+                file.attrs[field] = str(value) + "1"
+            else:
+                file.attrs.modify(field, value + numpy.ones_like(value))
+        return change
+
+    def fact(field):
+        def change(file):
+            facts = json.loads(file.attrs["facts"])
+            facts[field] = changed(facts[field])
+            file.attrs["facts"] = json.dumps(facts)
+        return change
+
+    def remove(section):
+        def change(file):
+            del file[section]
+        return change
+    with h5py.File(os.path.join(run, "checkpoints", name), "r") as file:
+        sections = [path for group in file for path in (
+            ["optimizer/" + slot for slot in file[group]] if group == "optimizer" else [group])]
+        changes = {"%s" % section: array(section) for section in sections}
+        changes.update({section + " zero": zeros(section) for section in sections})
+        changes.update({section + " gone": remove(section) for section in sections if section != "parameters"})
+        changes.update({"attribute " + field: attribute(field) for field in file.attrs if field != "facts"})
+        if name.startswith("step"):
+            facts = json.loads(file.attrs["facts"])
+            changes.update({"fact " + field: fact(field) for field in facts})
+    for what, change in changes.items():
+        forgeries["%s/%s" % (name, what)] = lambda c=change: (fresh(name), in_checkpoint(name, c))
+
+
+def collect_config():
+    def set_option(text):
+        return text.replace("\nlr=", "\nlr=1", 1)
+    forgeries["config.toml/lr"] = lambda: rewrite("config.toml", set_option)
+    forgeries["config.toml/quoted key"] = lambda: rewrite("config.toml", lambda text: text + '"lr" = 5\n')
+    forgeries["config.toml/key with a space"] = lambda: rewrite("config.toml", lambda text: text + 'trace = "t.json"\n')
+
+
+collect_log()
+collect_json("summary.json", skipped=("commands", "changed_options", "recipe_options"))
+collect_json("evaluation.json")
+for file_name in sorted(os.listdir(os.path.join(run, "checkpoints"))):
+    collect_checkpoint(file_name)
+collect_config()
+if len(sys.argv) > 2:
+    forgeries[sys.argv[2]]()
+else:
+    print("\n".join(forgeries))
