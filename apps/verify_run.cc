@@ -11,7 +11,6 @@
 #include "apps/options/help.h"
 #include "apps/record/data_facts.h"
 #include "apps/record/fact_words.h"
-#include "apps/record/progress.h"
 #include "apps/record/run_files.h"
 #include "net/checkpoint.h"
 #include "src/base/check.h"
@@ -157,9 +156,10 @@ ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   ReplaySpec spec{.stretch = stretch, .checkpoint = run.file(stretch.begin)};
   for (const LoggedValue& value : log.values)
     if (value.name == LoggedValue::kWeights) spec.steps.insert(value.step);
-  const auto step_of = [&](std::int64_t step, const char* accuracy) {
-    const LoggedValue* const text = log.find(step, accuracy);
-    return text ? Accuracy::from(text->value, kLastSample).step : -1;
+  const auto step_of = [&](std::int64_t step, const char* accuracy) -> std::int64_t {
+    const LoggedValue* const found = log.find(step, accuracy);
+    const std::string text = found ? found->value.dump() : " -1";  // "top-1 0.21 at step 40"
+    return std::strtoll(text.c_str() + text.rfind(' '), nullptr, 10);
   };
   const std::int64_t best = step_of(stretch.begin, "state best"),
                      tested = step_of(stretch.end, "state tested");
@@ -222,10 +222,10 @@ void print_run(const Audited& run, const VerifyOptions& o) {
   }
 }
 
-int run(const VerifyOptions& o, const Signals& signals) {
-  Audited run = read_audited(o.run);
+/// Trains the stretches that `o` chooses again. Returns the faults that only replays show.
+std::vector<std::string> replay_all(Audited& run, const VerifyOptions& o, const Signals& signals,
+                                    Verdict& verdict) {
   RunLog& log = run.log;
-  std::vector<std::string> found = contradictions(log, run.files);
   if (log.starts.empty()) log.starts.push_back({0, run.facts, kSummaryFile});
   const std::vector<Stretch> all = stretches_of(log, run.checkpoints);
   require(!all.empty(), "{} has no hash of weights to compare. Name a run of this version.",
@@ -236,22 +236,28 @@ int run(const VerifyOptions& o, const Signals& signals) {
   Replay replay(log, run.facts, o.replay, signals);
   std::int64_t steps = 0;
   for (const Stretch& stretch : chosen) steps += stretch.end - stretch.begin;
-  print_run(run, o);
   line("replay", fmt::format("{} of {} on {}: {}{}", chosen.size(), stretches_text(std::ssize(all)),
                              counted(replay.ranks(), "rank"), counted(steps, "step"),
                              chosen.size() == all.size() ? "" : fmt::format(", --seed {}", seed)));
-  found.insert(found.end(), log.damage.begin(), log.damage.end());
-  Verdict verdict;
   std::vector<LoggedValue> replayed;
-  for (const Stretch& stretch : chosen)
-    if (found.empty()) verify(run, stretch, replay, log, replayed, verdict);
+  for (const Stretch& stretch : chosen) verify(run, stretch, replay, log, replayed, verdict);
   int left = 0;
-  if (found.empty()) found = compare_means(log, replayed, left);
+  const std::vector<std::string> found = compare_means(log, replayed, left);
   if (left > 0) log.skipped.insert(counted(left, "mean") + " of epochs");
+  return found;
+}
+
+int run(const VerifyOptions& o, const Signals& signals) {
+  Audited run = read_audited(o.run);
+  print_run(run, o);
+  std::vector<std::string> found = contradictions(run.log, run.files);
+  found.insert(found.end(), run.log.damage.begin(), run.log.damage.end());
+  Verdict verdict;
+  if (found.empty()) found = replay_all(run, o, signals, verdict);
   for (const std::string& text : found) Console().line(text);
   verdict.faults = std::ssize(found);
-  log.skipped.erase("");
-  line("not compared", fmt::format("{}", fmt::join(log.skipped, ", ")));
+  run.log.skipped.erase("");
+  line("not compared", fmt::format("{}", fmt::join(run.log.skipped, ", ")));
   verdict.print();
   return verdict.exit_code();
 }

@@ -65,16 +65,17 @@ void add_results(const json& summary, RunLog& log) {
 }
 
 void add_summary(const json& summary, RunLog& log) {
-  const bool complete = text_in(summary, "status") == "complete";
+  const std::string status = text_in(summary, "status");
+  const bool stopped = status == "running" || status == "stopped" || status == "failed";
   for (const auto& [name, value] : summary.items()) {
     const bool result = find_field("summary", name) != nullptr;
     const std::string group = name == kWeightsField ? "*"
                               : name == "epoch"     ? "train"
                               : result              ? "summary"
                                                     : "fact";
-    const bool stopped = !complete && (name == "status" || name == "reason");
+    const bool why = stopped && (name == "status" || name == "reason");
     if (!value.is_null() && (name != "epoch" || value != 0))
-      log.add(step_in(summary), group, stopped ? "interruption" : name, value, kSummaryFile);
+      log.add(step_in(summary), group, why ? "interruption" : name, value, kSummaryFile);
   }
   add_results(summary, log);
 }
@@ -85,9 +86,9 @@ void add_classes(json classes, RunLog& log) {
   std::int64_t step = step_in(classes);
   for (const LoggedValue& value : log.values)
     if (text_in(classes, "set") == "test set" && value.name == "test top1") step = value.step;
-  if (json& mistakes = classes["mistakes"]; mistakes.is_array())
-    for (json& mistake : mistakes)
-      if (mistake.is_object()) mistake.erase("file");  // its folder may have moved
+  for (json& mistake : classes["mistakes"])
+    if (mistake.is_object())  // the folder of the data may have moved
+      mistake["file"] = std::filesystem::path(text_in(mistake, "file")).filename().string();
   for (const auto& [name, value] : classes.items())
     log.add(step, "classes", name, value, "evaluation.json");
 }
@@ -147,7 +148,8 @@ Comparison compare_logs(const RunLog& run, const RunLog& replay, const Stretch& 
     const auto found = replayed.find({logged.step, logged.name});
     const bool missing = found == replayed.end();
     // A run that was killed has a summary of an earlier step.
-    if (missing && logged.name.starts_with("summary ") && logged.step < stretch.end) continue;
+    const bool status = logged.name.starts_with("summary ") || logged.name.starts_with("fact ");
+    if (missing && status && logged.step < stretch.end) continue;
     if (missing || found->second->value != logged.value) {
       result.step = logged.step;
       result.difference =
@@ -158,8 +160,7 @@ Comparison compare_logs(const RunLog& run, const RunLog& replay, const Stretch& 
     ++result.equal;
   }
   for (const auto& [key, value] : replayed) {
-    const bool evaluates = key.second.starts_with("evaluation ") || key.second.starts_with("test ");
-    if (!evaluates || !stretch.contains(key.first) || run.starts.empty() ||
+    if (!key.second.starts_with("evaluation ") || !stretch.contains(key.first) ||
         run.find(key.first, key.second) != nullptr)
       continue;
     result.step = key.first;

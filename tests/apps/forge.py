@@ -1,7 +1,5 @@
-"""Forges one value of a run: forge.py RUN prints the names of all forgeries, forge.py RUN NAME makes one.
-
-A forgery changes a field in one file. Those of a group "all" change it in every file that has it, so that only a replay finds them.
-"""
+"""Forges a run: forge.py RUN prints the names of all forgeries, forge.py RUN NAME makes one, and forge.py RUN NAME JSON
+gives the option NAME this value in every file of the run."""
 import json
 import os
 import shutil
@@ -135,8 +133,9 @@ def collect_checkpoint(name):
     def attribute(field):
         def change(file):
             value = file.attrs[field]
-            if isinstance(value, (bytes, str)):
-                file.attrs[field] = str(value) + "1"
+            value = value.decode() if isinstance(value, bytes) else value
+            if isinstance(value, str):
+                file.attrs[field] = value + "1"
             else:
                 file.attrs.modify(field, value + numpy.ones_like(value))
         return change
@@ -156,10 +155,11 @@ def collect_checkpoint(name):
         sections = [path for group in file for path in (
             ["optimizer/" + slot for slot in file[group]] if group == "optimizer" else [group])]
         changes = {"%s" % section: array(section) for section in sections}
-        changes.update({section + " zero": zeros(section) for section in sections})
-        changes.update({section + " gone": remove(section) for section in sections if section != "parameters"})
-        changes.update({"attribute " + field: attribute(field) for field in file.attrs if field != "facts"})
-        if name.startswith("step"):
+        if name == "best.h5":
+            changes.update({section + " zero": zeros(section) for section in sections})
+        else:
+            changes.update({section + " gone": remove(section) for section in sections if section != "parameters"})
+            changes.update({"attribute " + field: attribute(field) for field in file.attrs if field != "facts"})
             facts = json.loads(file.attrs["facts"])
             changes.update({"fact " + field: fact(field) for field in facts})
     for what, change in changes.items():
@@ -167,11 +167,27 @@ def collect_checkpoint(name):
 
 
 def collect_config():
-    def set_option(text):
-        return text.replace("\nlr=", "\nlr=1", 1)
-    forgeries["config.toml/lr"] = lambda: rewrite("config.toml", set_option)
+    forgeries["config.toml/lr"] = lambda: rewrite("config.toml", lambda text: text.replace("\nlr=", "\nlr=1", 1))
     forgeries["config.toml/quoted key"] = lambda: rewrite("config.toml", lambda text: text + '"lr" = 5\n')
     forgeries["config.toml/key with a space"] = lambda: rewrite("config.toml", lambda text: text + 'trace = "t.json"\n')
+
+
+def set_option(name, value):
+    def of_facts(text):
+        facts = json.loads(text)
+        if "options" in facts:
+            facts["options"][name] = value
+        return json.dumps(facts)
+
+    def of_file(file):
+        file.attrs["facts"] = of_facts(file.attrs["facts"])
+    rewrite("summary.json", of_facts)
+    rewrite("metrics.jsonl", lambda text: "".join(of_facts(line) + "\n" for line in text.splitlines()))
+    rewrite("config.toml", lambda text: "\n".join(
+        [line for line in text.splitlines() if not line.startswith(name + "=")] + [name + "=" + json.dumps(value), ""]))
+    for file in os.listdir(os.path.join(run, "checkpoints")):
+        fresh(file)
+        in_checkpoint(file, of_file)
 
 
 collect_log()
@@ -180,7 +196,9 @@ collect_json("evaluation.json")
 for file_name in sorted(os.listdir(os.path.join(run, "checkpoints"))):
     collect_checkpoint(file_name)
 collect_config()
-if len(sys.argv) > 2:
+if len(sys.argv) > 3:
+    set_option(sys.argv[2], json.loads(sys.argv[3]))
+elif len(sys.argv) > 2:
     forgeries[sys.argv[2]]()
 else:
     print("\n".join(forgeries))
