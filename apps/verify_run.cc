@@ -9,7 +9,6 @@
 #include "apps/audit/replay.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/record/data_facts.h"
 #include "apps/record/fact_words.h"
 #include "apps/record/run_files.h"
 #include "net/checkpoint.h"
@@ -125,8 +124,6 @@ void print_notes(const Audited& run, const Stretch& stretch, const RunFacts& now
     line("note", fmt::format("{} is {} here, and was {}: weights may differ", name, words_of(is),
                              words_of(was)));
   }
-  const std::string data = first_other_file(before.text("files"), now.text("files"));
-  if (!data.empty()) line("note", fmt::format("the data are not as they were: {}", data));
 }
 
 std::string stretches_text(std::int64_t count) {
@@ -151,33 +148,28 @@ struct Verdict {
   }
 };
 
-/// The replay of the stretch. Removes from `log` the result of a test whose weights were not kept.
+/// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights may
+/// be gone.
 ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   ReplaySpec spec{.stretch = stretch, .checkpoint = run.file(stretch.begin)};
   for (const LoggedValue& value : log.values)
     if (value.name == LoggedValue::kWeights) spec.steps.insert(value.step);
-  const auto step_of = [&](std::int64_t step, const char* accuracy) -> std::int64_t {
-    const LoggedValue* const found = log.find(step, accuracy);
-    const std::string text = found ? found->value.dump() : " -1";  // "top-1 0.21 at step 40"
-    return std::strtoll(text.c_str() + text.rfind(' '), nullptr, 10);
-  };
-  const std::int64_t best = step_of(stretch.begin, "state best"),
-                     tested = step_of(stretch.end, "state tested");
-  spec.best = run.file(best);
-  const bool lost = tested >= 0 && tested == best && spec.best.empty();
-  if (lost) {
-    log.skipped.insert("a test with weights that were not kept");
-    std::erase_if(log.values, [&](const LoggedValue& value) {
-      return value.step == stretch.end &&
-             (value.name == "state tested" || value.name == "state names");
-    });
+  if (const LoggedValue* const best = log.find(stretch.begin, "state best")) {
+    const std::string text = best->value.dump();  // "top-1 0.21 at step 40"
+    spec.best = run.file(std::strtoll(text.c_str() + text.rfind(' '), nullptr, 10));
   }
-  const bool killed =
-      run.file(stretch.end).empty() && !log.find(stretch.end, "evaluation top1");
-  if (killed || log.find(stretch.end, "state evaluation")) {
+  const auto has = [&](const char* name) { return log.find(stretch.end, name) != nullptr; };
+  const bool killed = run.file(stretch.end).empty() && !has("evaluation top1");
+  if (killed || has("state evaluation")) {
     spec.leaves = "evaluation";
-  } else if (lost || (tested < 0 && !log.find(stretch.end, "test top1"))) {
+  } else if (!has("test top1")) {
     spec.leaves = "test";
+    if (has("state tested")) log.skipped.insert("former tests");
+    if (has("state tested"))
+      std::erase_if(log.values, [&](const LoggedValue& value) {
+        return value.step == stretch.end &&
+               (value.name == "state tested" || value.name == "state names");
+      });
   }
   return spec;
 }
@@ -195,16 +187,15 @@ void verify(const Audited& run, const Stretch& stretch, Replay& replay, RunLog& 
     return Console().line(fmt::format("{}: not replayed: {}", name, replayed.error));
   }
   steps.insert(steps.end(), replayed.log.values.begin(), replayed.log.values.end());
-  const Comparison result = compare_logs(log, replayed.log, stretch);
-  ++(result.difference.empty() ? verdict.equal : verdict.different);
-  Console().line(result.difference.empty()
-                     ? fmt::format("{}: equal in {}", name, counted(result.equal, "value"))
-                     : fmt::format("{}: different after step {}: {}", name, result.step,
-                                   result.difference));
+  std::int64_t equal = 0;
+  const std::string difference = compare_logs(log, replayed.log, stretch, equal);
+  ++(difference.empty() ? verdict.equal : verdict.different);
+  Console().line(difference.empty() ? fmt::format("{}: equal in {}", name, counted(equal, "value"))
+                                    : fmt::format("{}: different at {}", name, difference));
 }
 
 /// Prints what the audit is about.
-void print_run(const Audited& run, const VerifyOptions& o) {
+void print_run(const Audited& run) {
   const RunFacts& facts = run.facts;
   line("run", fmt::format("{}: {}, {}, seed {}, {}", run.files.folder.string(),
                           facts.text("program"), facts.text("model"), facts.number("seed"),
@@ -212,8 +203,6 @@ void print_run(const Audited& run, const VerifyOptions& o) {
   line("arithmetic", words_of(facts.value("arithmetic")));
   line("checkpoints", fmt::format("{} in the folder, with --keep {}", run.checkpoints.size(),
                                   words_of(facts.option("keep"))));
-  const RunFacts::Json data = facts.option("data");
-  if (o.replay.data.empty() && !data.is_null()) line("data", words_of(data));
   const std::string parent = facts.text("parent");
   if (run.log.began > 0 && !parent.empty()) {
     line("note",
@@ -249,7 +238,7 @@ std::vector<std::string> replay_all(Audited& run, const VerifyOptions& o, const 
 
 int run(const VerifyOptions& o, const Signals& signals) {
   Audited run = read_audited(o.run);
-  print_run(run, o);
+  print_run(run);
   std::vector<std::string> found = contradictions(run.log, run.files);
   found.insert(found.end(), run.log.damage.begin(), run.log.damage.end());
   Verdict verdict;

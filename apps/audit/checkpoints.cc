@@ -7,7 +7,6 @@
 #include "apps/record/run_files.h"
 #include "apps/record/weights_hash.h"
 #include "net/checkpoint.h"
-#include "src/base/sha256.h"
 #include "src/base/text.h"
 #include "src/files/hdf5.h"
 
@@ -25,17 +24,6 @@ std::string other_fact(const RunFacts& one, const RunFacts& other) {
   return "";
 }
 
-/// The starts that may have written a file of `step`: the one that reached it, and those that
-/// resumed there.
-std::vector<const LoggedFacts*> writers_of(const RunLog& log, std::int64_t step) {
-  std::vector<const LoggedFacts*> writers;
-  for (const LoggedFacts& start : log.starts) {
-    if (start.step < step) writers.clear();
-    if (start.step <= step) writers.push_back(&start);
-  }
-  return writers;
-}
-
 void compare_facts(const RunLog& log, const RunFacts& summary, std::vector<std::string>& found) {
   if (log.starts.empty()) return;
   const auto compare = [&](const LoggedFacts& one, const LoggedFacts& other) {
@@ -43,23 +31,19 @@ void compare_facts(const RunLog& log, const RunFacts& summary, std::vector<std::
     if (!name.empty())
       found.push_back(fmt::format("{} has another fact {} than {}", other.place, name, one.place));
   };
-  const LoggedFacts last{0, summary, kSummaryFile};
-  compare(log.starts.back(), last);
+  const LoggedFacts &last = log.starts.back(), stored{0, summary, kSummaryFile};
+  compare(last, stored);
   for (const LoggedFacts& file : log.facts) {
-    const std::vector<const LoggedFacts*> writers = writers_of(log, file.step);
-    const bool fits = std::ranges::any_of(writers, [&](const LoggedFacts* start) {
-      return other_fact(start->facts, file.facts).empty();
+    if (file.step > last.step) compare(file, stored);
+    const bool fits = std::ranges::any_of(log.starts, [&](const LoggedFacts& start) {
+      return start.step <= file.step && other_fact(start.facts, file.facts).empty();
     });
-    if (!fits) compare(writers.empty() ? log.starts.front() : *writers.back(), file);
-    if (writers == std::vector{&log.starts.back()}) compare(file, last);
+    if (!fits) compare(last, file);
   }
 }
 
 /// config.toml has the options of the last start, and its length as a comment.
 void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<std::string>& found) {
-  const RunFacts::Json options = facts.value("options");
-  std::set<std::string> missing;
-  for (const auto& [name, value] : options.items()) missing.insert(name);
   for (const auto& [name, text] : run.options) {
     json is = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (is.is_discarded()) is = text;
@@ -67,14 +51,11 @@ void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<st
     std::ranges::replace(fact, '-', '_');
     json was = facts.option(name);
     if (name == "global-batch" || was.is_null()) was = facts.value(fact);
-    missing.erase(name);
     if (is != was) {
       found.push_back(fmt::format("{} has {} = {}, and {} has {}", kConfigFile, one_line(name),
                                   one_line(text), kSummaryFile, one_line(was.dump())));
     }
   }
-  for (const std::string& name : missing)
-    found.push_back(fmt::format("{} lacks the option {}", kConfigFile, one_line(name)));
 }
 
 }  // namespace
@@ -84,29 +65,20 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   const std::int64_t step = reader.integer("step");
   const std::string place = file.filename().string();
   const RunFacts facts = RunFacts::of(file, read_metadata(file));
-  RunLog found;
-  std::vector<std::string> names;
-  const auto add = [&](const char* group, const std::string& name, const json& value) {
-    found.add(step, group, name, value, place);
-    names.push_back(group + name);
-  };
+  std::map<std::pair<std::string, std::string>, json> found;
   for (const std::string& name : reader.arrays()) {
-    const std::vector<float> values = reader.values(name);
-    Sha256 hash;
-    hash.add(reader.shape(name).text() + "\n");
-    hash.add({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
-    add("state", name, hash.digest());
+    const std::string group = name.substr(0, name.find('/'));
+    if (!found.contains({"state", group})) found[{"state", group}] = weights_sha256(file, group);
   }
   for (const auto& [name, value] : reader.attributes())
     if (name != kFacts)
-      add("state", name, std::visit([](const auto& is) { return json(is); }, value));
-  for (const auto& [name, value] : facts.values().items()) add("fact", name, value);
-  std::ranges::sort(names);
-  add("state", "names", names);  // a part that is missing is a difference too
-  found.add(step, "*", kWeightsField, weights_sha256(file), place);
-  log.values.insert(log.values.end(), found.values.begin(), found.values.end());
-  log.damage.insert(log.damage.end(), found.damage.begin(), found.damage.end());
-  log.skipped.merge(found.skipped);
+      found[{"state", name}] = std::visit([](const auto& is) { return json(is); }, value);
+  for (const auto& [name, value] : facts.values().items()) found[{"fact", name}] = value;
+  json names;
+  for (const auto& [name, value] : found) names.push_back(name.second);
+  found[{"state", "names"}] = names;  // a part that is missing is a difference too
+  found[{"*", kWeightsField}] = found.at({"state", "parameters"});
+  for (const auto& [name, value] : found) log.add(step, name.first, name.second, value, place);
   log.facts.push_back({step, facts, place});
 }
 

@@ -31,7 +31,7 @@ constexpr Fields kTable[] = {
     {"summary", "run", kNone, "names of folders"},
     {"classes", "set about step samples classes per_class measures curves pairs confusion"},
     {"classes", "mistakes"},
-    {"state", "parameters/ optimizer/ ema/ wire/ names"},
+    {"state", "parameters optimizer ema wire names"},
     {"state", "step samples epoch seed model vocabulary evaluation target_reached best best_by"},
     {"state", "next_best evaluations_since tested loss_scale residuals"},
     {"fact", "program dataset model network precision statistics class_weights files words"},
@@ -50,7 +50,7 @@ constexpr Fields kTable[] = {
 bool contains(std::string_view names, std::string_view name) {
   while (!names.empty()) {
     const std::string_view one = names.substr(0, names.find(' '));
-    if (one == "*" || one == name || (one.ends_with('/') && name.starts_with(one))) return true;
+    if (one == "*" || one == name) return true;
     names.remove_prefix(std::min(one.size() + 1, names.size()));
   }
   return false;

@@ -134,11 +134,6 @@ Replay::Replay(const RunLog& run, const RunFacts& facts, const ReplayOptions& op
       signals_(signals),
       program_(fs::absolute(program_of(options.program, facts))),
       scratch_(options.scratch.empty() ? fs::temp_directory_path() : fs::path(options.scratch)) {
-  for (const LoggedFacts& start : run.starts) {
-    const auto before = start.facts.number("ranks");
-    if (options.ranks > 0 && !is_canonical(start.facts) && options.ranks != before)
-      fail_usage("the order of the run's sums depends on its {} ranks. Omit --np.", before);
-  }
   for (const char* name :
        {"LOCKSTEP_MEMORY", "LOCKSTEP_CHANGE", "LOCKSTEP_CHANGED_AT", "LOCKSTEP_SUPERVISOR"})
     ::unsetenv(name);
@@ -158,8 +153,11 @@ int Replay::ranks_of(const RunFacts& start) const {
     return static_cast<int>(std::clamp<std::int64_t>(start.number(name), 1, 1 << 16));
   };
   const int before = positive("ranks");
+  const bool canonical = is_canonical(start);
+  if (!canonical && options_.ranks > 0 && options_.ranks != before)
+    fail_usage("the order of the run's sums depends on its {} ranks. Omit --np.", before);
+  if (!canonical) return before;
   if (options_.ranks > 0) return options_.ranks;
-  if (!is_canonical(start)) return before;
   return std::clamp(usable_cores() / positive("threads"), 1, before);
 }
 
@@ -192,7 +190,9 @@ std::string Replay::config(const RunFacts& start, bool resumes) const {
   std::vector<std::string> folders = options_.more_data;
   folders.insert(folders.begin(), options_.data);
   const bool moved = !options_.data.empty();
-  const RunFacts::Json data = moved ? RunFacts::Json(folders) : last.option("data");
+  RunFacts::Json data = last.option("data");
+  if (moved) data = folders;
+  if (moved && folders.size() == 1) data = folders.front();
   if (!data.is_null()) set("data", data);
   if (!last.option("labels").is_null() && !moved) set("labels", last.option("labels"));
   return config + "quiet=true\nkeep=2\nlog-every=1\ncheckpoint-every=\"1000000000s\"\n" +

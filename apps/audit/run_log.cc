@@ -54,10 +54,6 @@ void add_results(const json& summary, RunLog& log) {
   add(-1, "result", "loss", "evaluation", "loss");
   add(-1, "best", "top1", "evaluation", "top1");
   add(step_in(summary), "test", "top1", "test", "top1");
-  const json best = summary.value("best", json::object());
-  std::string by = best.is_object() ? text_in(best, "by") : "";
-  std::ranges::replace(by, '-', '_');
-  add(-1, "best", "value", "evaluation", by == "accuracy" ? "top1" : by);
   std::int64_t last = -1;
   for (const LoggedValue& value : log.values)
     if (value.name == "evaluation epoch") last = std::max(last, value.step);
@@ -96,8 +92,7 @@ void add_classes(json classes, RunLog& log) {
 }  // namespace
 
 std::string LoggedValue::shown() const {
-  constexpr std::size_t kDigits = 12, kMost = 64;
-  if (name == kWeights) return one_line(value.dump().substr(1, kDigits)) + "...";
+  constexpr std::size_t kMost = 64;
   return one_line(value.dump(-1, ' ', true, json::error_handler_t::replace)).substr(0, kMost);
 }
 
@@ -139,10 +134,10 @@ RunLog read_log(const std::filesystem::path& folder) {
   return log;
 }
 
-Comparison compare_logs(const RunLog& run, const RunLog& replay, const Stretch& stretch) {
+std::string compare_logs(const RunLog& run, const RunLog& replay, const Stretch& stretch,
+                         std::int64_t& equal) {
   std::map<std::pair<std::int64_t, std::string>, const LoggedValue*> replayed;
   for (const LoggedValue& value : replay.values) replayed[{value.step, value.name}] = &value;
-  Comparison result;
   for (const LoggedValue& logged : run.values) {
     if (!stretch.contains(logged.step) || logged.check != Check::replay) continue;
     const auto found = replayed.find({logged.step, logged.name});
@@ -151,24 +146,17 @@ Comparison compare_logs(const RunLog& run, const RunLog& replay, const Stretch& 
     const bool status = logged.name.starts_with("summary ") || logged.name.starts_with("fact ");
     if (missing && status && logged.step < stretch.end) continue;
     if (missing || found->second->value != logged.value) {
-      result.step = logged.step;
-      result.difference =
-          fmt::format("{} has {} {}, the replay {}", logged.place, logged.name, logged.shown(),
-                      missing ? "none" : found->second->shown());
-      return result;
+      return fmt::format("step {}: {} has {} {}, the replay {}", logged.step, logged.place,
+                         logged.name, logged.shown(), missing ? "none" : found->second->shown());
     }
-    ++result.equal;
+    ++equal;
   }
   for (const auto& [key, value] : replayed) {
-    if (!key.second.starts_with("evaluation ") || !stretch.contains(key.first) ||
-        run.find(key.first, key.second) != nullptr)
-      continue;
-    result.step = key.first;
-    result.difference =
-        fmt::format("metrics.jsonl has no {}, the replay {}", key.second, value->shown());
-    return result;
+    const auto& [step, name] = key;
+    if (name == "evaluation top1" && stretch.contains(step) && !run.find(step, name))
+      return fmt::format("step {}: the replay has {} {}, the log none", step, name, value->shown());
   }
-  return result;
+  return "";
 }
 
 std::vector<std::string> compare_means(const RunLog& run, const std::vector<LoggedValue>& replayed,

@@ -1,5 +1,5 @@
-"""Forges a run: forge.py RUN prints the names of all forgeries, forge.py RUN NAME makes one, and forge.py RUN NAME JSON
-gives the option NAME this value in every file of the run."""
+"""Forges a run: forge.py RUN FOLDER makes a copy for each forgery, FOLDER/NUMBER, and prints their names. forge.py RUN NAME
+JSON gives the option NAME this value in every file of the run."""
 import json
 import os
 import shutil
@@ -36,6 +36,7 @@ def rewrite(name, change):
     path = os.path.join(run, name)
     with open(path) as file:
         text = file.read()
+    os.remove(path)  # it may be a link to that of another copy
     with open(path, "w") as file:
         file.write(change(text))
 
@@ -198,7 +199,10 @@ for file_name in sorted(os.listdir(os.path.join(run, "checkpoints"))):
 collect_config()
 if len(sys.argv) > 3:
     set_option(sys.argv[2], json.loads(sys.argv[3]))
-elif len(sys.argv) > 2:
-    forgeries[sys.argv[2]]()
 else:
-    print("\n".join(forgeries))
+    original = run
+    for index, (forgery, forge) in enumerate(forgeries.items()):
+        run = os.path.join(sys.argv[2], str(index))
+        shutil.copytree(original, run, copy_function=os.link)
+        forge()
+        print(forgery)
