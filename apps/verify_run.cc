@@ -148,8 +148,8 @@ struct Verdict {
   }
 };
 
-/// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights may
-/// be gone.
+/// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights
+/// may be gone.
 ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   ReplaySpec spec{.stretch = stretch, .checkpoint = run.file(stretch.begin)};
   for (const LoggedValue& value : log.values)
@@ -205,9 +205,8 @@ void print_run(const Audited& run) {
                                   words_of(facts.option("keep"))));
   const std::string parent = facts.text("parent");
   if (run.log.began > 0 && !parent.empty()) {
-    line("note",
-         fmt::format("the steps up to {} are those of run {}. Audit its folder too.", run.log.began,
-                     parent.substr(0, parent.find(' '))));
+    line("note", fmt::format("the steps up to {} are those of run {}. Audit its folder too.",
+                             run.log.began, parent.substr(0, parent.find(' '))));
   }
 }
 

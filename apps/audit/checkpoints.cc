@@ -109,8 +109,8 @@ Checkpoints add_checkpoints(const fs::path& folder, RunLog& log) {
     const LoggedValue* const best = log.find(log.facts.back().step, "state best");
     if (file.place == kBestFile && best != nullptr &&
         !best->value.dump().ends_with(fmt::format(" step {}\"", file.step)))
-      log.damage.push_back(fmt::format("{} is of step {}, and the best is {}", kBestFile, file.step,
-                                       best->shown()));
+      log.damage.push_back(
+          fmt::format("{} is of step {}, and the best is {}", kBestFile, file.step, best->shown()));
   }
   log.sort();
   return result;
@@ -120,7 +120,8 @@ std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run)
   std::vector<std::string> result;
   std::map<std::pair<std::int64_t, std::string>, const LoggedValue*> known;
   for (const LoggedValue& value : log.values) {
-    const LoggedValue* const first = known.try_emplace({value.step, value.name}, &value).first->second;
+    const LoggedValue* const first =
+        known.try_emplace({value.step, value.name}, &value).first->second;
     if (first->value != value.value) {
       result.push_back(fmt::format("step {}: {} has {} {}, and {} has {}", value.step, first->place,
                                    value.name, first->shown(), value.place, value.shown()));

@@ -23,7 +23,7 @@ void add_checkpoint(const std::filesystem::path& file, RunLog& log);
 /// the folder cannot be read.
 Checkpoints add_checkpoints(const std::filesystem::path& folder, RunLog& log);
 
-/// What the files of the run disagree on, one line each: values of one step, and the facts of one
+/// The contradictions between files of the run, one line each: values of one step, and facts of one
 /// start. `log` contains the checkpoints too; `run` gives summary.json and config.toml.
 std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run);
 

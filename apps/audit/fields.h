@@ -18,8 +18,8 @@ enum class Check : std::uint8_t {
 /// Fields that are checked alike.
 struct Fields {
   /// "train": of lines of this kind in metrics.jsonl. "summary" and "classes": of summary.json and
-  /// evaluation.json. "state": groups of arrays and attributes of a checkpoint. "fact": facts of the run, in
-  /// whichever file. *: any.
+  /// evaluation.json. "state": groups of arrays and attributes of a checkpoint. "fact": facts of
+  /// the run, in whichever file. *: any.
   std::string_view group;
   std::string_view names;  ///< separated by spaces
   Check check = Check::replay;

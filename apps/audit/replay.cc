@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 /// The options that reach a replay. No other may: the run may be that of a stranger, and options
 /// can name files that the program would read or write.
 constexpr std::string_view kPassed =
-    " alternate-flips arithmetic as-published best beta1 beta2 check-images class-weights clip-norm "
+    " alternate-flips arithmetic as-published best beta1 beta2 check-images class-weights "
+    "clip-norm "
     "color-jitter colours conv crop-area crop-padding cutmix cutout dataset deterministic device "
     "ema epochs epsilon eval-every flip focal-gamma fold group image-size isa keep-best "
     "label-smoothing length loss loss-scale lr lr-end lr-scale-batch lr-schedule mixup model "
@@ -187,12 +188,11 @@ std::string Replay::config(const RunFacts& start, bool resumes) const {
   }
   for (const char* name : {"seed", "shards", "threads"}) set(name, start.value(name).dump());
   set("global-batch", start.value("global_batch").dump());
-  std::vector<std::string> folders = options_.more_data;
-  folders.insert(folders.begin(), options_.data);
+  std::string folders = options_.data;
+  for (const std::string& more : options_.more_data) folders += "\n" + more;
   const bool moved = !options_.data.empty();
   RunFacts::Json data = last.option("data");
   if (moved) data = folders;
-  if (moved && folders.size() == 1) data = folders.front();
   if (!data.is_null()) set("data", data);
   if (!last.option("labels").is_null() && !moved) set("labels", last.option("labels"));
   return config + "quiet=true\nkeep=2\nlog-every=1\ncheckpoint-every=\"1000000000s\"\n" +
@@ -236,8 +236,7 @@ Replayed Replay::run(const ReplaySpec& spec) {
   Replayed result;
   bool resumes = !spec.checkpoint.empty();
   for (std::size_t i = 0; i < run_.starts.size() && result.code == kExitSuccess; ++i) {
-    const std::int64_t next =
-        i + 1 < run_.starts.size() ? run_.starts[i + 1].step : stretch.end;
+    const std::int64_t next = i + 1 < run_.starts.size() ? run_.starts[i + 1].step : stretch.end;
     const Stretch part{std::max(stretch.begin, run_.starts[i].step), std::min(stretch.end, next)};
     if (part.begin >= part.end) continue;
     std::set<std::int64_t> steps{part.end};

@@ -26,7 +26,7 @@ struct ReplayOptions {
 /// The begin and the end of a replay.
 struct ReplaySpec {
   Stretch stretch;
-  std::set<std::int64_t> steps = {};      ///< after which the replay saves a checkpoint, with the last
+  std::set<std::int64_t> steps = {};  ///< after which the replay saves a checkpoint, with the last
   std::filesystem::path checkpoint = {};  ///< after stretch.begin; empty: the run begins there
   std::filesystem::path best = {};        ///< the best one up to there; empty: none
   std::string leaves = {};                ///< replay_leaves()
@@ -67,7 +67,7 @@ class Replay {
   /// Trains a stretch in a new copy: the part of each start with its options. Throws Error if a
   /// file cannot be copied, or a signal ends this or the program.
   Replayed run(const ReplaySpec& spec);
-  /// Of the last start.
+  /// Number of ranks for the last start.
   int ranks() const { return ranks_of(run_.starts.back().facts); }
 
  private:

@@ -38,8 +38,7 @@ void add_line(const std::string& text, const std::string& place, RunLog& log) {
   }
   if (starts) log.starts.push_back({step, *facts, place});
   for (const auto& [name, value] : line.items()) {
-    if (name != "kind" && name != "step")
-      log.add(step, starts ? "fact" : kind, name, value, place);
+    if (name != "kind" && name != "step") log.add(step, starts ? "fact" : kind, name, value, place);
   }
 }
 
@@ -180,8 +179,8 @@ std::vector<std::string> compare_means(const RunLog& run, const std::vector<Logg
     if (step <= mean.step) {
       ++left;
     } else if (const double is = sum / static_cast<double>(mean.step - begin); is != mean.value) {
-      differences.push_back(fmt::format("{} has {} {}, the replay {}", mean.place, mean.name,
-                                        mean.shown(), is));
+      differences.push_back(
+          fmt::format("{} has {} {}, the replay {}", mean.place, mean.name, mean.shown(), is));
     }
   }
   return differences;

@@ -13,8 +13,8 @@ namespace lockstep {
 /// The variable of the environment, such as "2,5,9", the same on all ranks. The run saves a
 /// checkpoint after each of these steps, and stops after the last.
 inline constexpr const char* kReplayVariable = "LOCKSTEP_REPLAY";
-/// What a replay leaves undone after its last step, because the run did: "evaluation", or "test" if
-/// it only leaves the test set; empty: nothing.
+/// The variable with the work that a replay leaves undone after its last step, because the run did:
+/// "evaluation", or "test" if it only leaves the test set; empty: none.
 inline constexpr const char* kLeavesVariable = "LOCKSTEP_REPLAY_LEAVES";
 
 /// Empty: this run is no replay.
