@@ -9,7 +9,6 @@
 #include "apps/audit/replay.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
-#include "apps/record/data_facts.h"
 #include "apps/record/fact_words.h"
 #include "apps/record/run_files.h"
 #include "net/checkpoint.h"
@@ -62,6 +61,10 @@ void declare(OptionRows& rows, VerifyOptions& o) {
       .example("build/train_cifar");
   rows.text("--scratch", o.replay.scratch, "DIR", "Folder for the copies [that of temporary files]")
       .example("/tmp");
+  rows.flag("--trusted", o.replay.trusted,
+            "Use of options of the run that may name any file\n"
+            "These are --init, --resume, --class-weights and options of your own program. Without "
+            "it, a replay reads only the data and the folder of the run.");
 }
 
 void line(const char* name, const std::string& text) {
@@ -70,28 +73,27 @@ void line(const char* name, const std::string& text) {
 
 /// A run as its files describe it.
 struct Audited {
-  fs::path folder;
+  StoredRun files;
   RunFacts facts;
-  RunLog log;  ///< with the hashes of the checkpoints
-  AuditedCheckpoints checkpoints;
+  RunLog log;  ///< with the checkpoints
+  Checkpoints checkpoints;
 
-  fs::path file(std::int64_t step) const { return folder / "checkpoints" / checkpoint_name(step); }
-  bool has(std::int64_t step) const {
-    return std::ranges::count(checkpoints.hashes, step, &LoggedValue::step) > 0;
+  /// Empty: there is no checkpoint of this step.
+  fs::path file(std::int64_t step) const {
+    const auto found = checkpoints.find(step);
+    return found == checkpoints.end() ? fs::path() : found->second;
   }
 };
 
 Audited read_audited(const std::string& name) {
   Audited run;
-  run.folder = find_runs({name}).front().folder;
-  const auto facts = stored_facts(run.folder);
-  require(facts.has_value(), "{} has no whole {}. Restore it.", run.folder.string(), kSummaryFile);
+  run.files = find_runs({name}).front();
+  const fs::path& folder = run.files.folder;
+  const auto facts = stored_facts(folder);
+  require(facts.has_value(), "{} has no whole {}. Restore it.", folder.string(), kSummaryFile);
   run.facts = *facts;
-  run.log = read_log(run.folder);
-  run.checkpoints = hash_checkpoints(run.folder / "checkpoints");
-  const std::vector<LoggedValue>& hashes = run.checkpoints.hashes;
-  run.log.values.insert(run.log.values.end(), hashes.begin(), hashes.end());
-  std::ranges::stable_sort(run.log.values, {}, &LoggedValue::step);
+  run.log = read_log(folder);
+  run.checkpoints = add_checkpoints(folder / "checkpoints", run.log);
   return run;
 }
 
@@ -112,8 +114,8 @@ std::vector<Stretch> chosen_of(std::vector<Stretch> stretches, int count, std::u
 /// the stretch has the facts of the start that wrote it.
 void print_notes(const Audited& run, const Stretch& stretch, const RunFacts& now) {
   RunFacts before = run.facts;
-  if (run.has(stretch.end))
-    before = RunFacts::of(run.file(stretch.end), read_metadata(run.file(stretch.end)));
+  for (const LoggedFacts& file : run.log.facts)
+    if (file.step == stretch.end) before = file.facts;
   std::vector<const char*> names = {"arithmetic", "libraries", "version"};
   if (!before.portable() || !now.portable()) names.push_back("compiler");
   for (const char* name : names) {
@@ -122,8 +124,6 @@ void print_notes(const Audited& run, const Stretch& stretch, const RunFacts& now
     line("note", fmt::format("{} is {} here, and was {}: weights may differ", name, words_of(is),
                              words_of(was)));
   }
-  const std::string data = first_other_file(before.text("files"), now.text("files"));
-  if (!data.empty()) line("note", fmt::format("the data are not as they were: {}", data));
 }
 
 std::string stretches_text(std::int64_t count) {
@@ -148,12 +148,37 @@ struct Verdict {
   }
 };
 
-/// Trains the stretch again and prints its line.
-void verify(const Audited& run, const Stretch& stretch, Replay& replay, Verdict& verdict) {
-  std::vector<std::int64_t> steps;
-  for (const std::int64_t step : run.log.hashed_steps())
-    if (stretch.contains(step)) steps.push_back(step);
-  const Replayed replayed = replay.run(stretch, steps);
+/// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights
+/// may be gone.
+ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
+  ReplaySpec spec{.stretch = stretch, .checkpoint = run.file(stretch.begin)};
+  for (const LoggedValue& value : log.values)
+    if (value.name == LoggedValue::kWeights) spec.steps.insert(value.step);
+  if (const LoggedValue* const best = log.find(stretch.begin, "state best")) {
+    const std::string text = best->value.dump();  // "top-1 0.21 at step 40"
+    spec.best = run.file(std::strtoll(text.c_str() + text.rfind(' '), nullptr, 10));
+  }
+  const auto has = [&](const char* name) { return log.find(stretch.end, name) != nullptr; };
+  const bool killed = run.file(stretch.end).empty() && !has("evaluation top1");
+  if (killed || has("state evaluation")) {
+    spec.leaves = "evaluation";
+  } else if (!has("test top1")) {
+    spec.leaves = "test";
+    if (has("state tested")) log.skipped.insert("former tests");
+    if (has("state tested"))
+      std::erase_if(log.values, [&](const LoggedValue& value) {
+        return value.step == stretch.end &&
+               (value.name == "state tested" || value.name == "state names");
+      });
+  }
+  return spec;
+}
+
+/// Trains the stretch again and prints its line. `log`: of the run. `steps` gains values of the
+/// replay.
+void verify(const Audited& run, const Stretch& stretch, Replay& replay, RunLog& log,
+            std::vector<LoggedValue>& steps, Verdict& verdict) {
+  const Replayed replayed = replay.run(spec_of(run, stretch, log));
   const bool first = verdict.equal + verdict.different == 0;
   if (first && replayed.code == kExitSuccess) print_notes(run, stretch, replayed.facts);
   const std::string name = fmt::format("steps {} to {}", stretch.begin, stretch.end);
@@ -161,57 +186,66 @@ void verify(const Audited& run, const Stretch& stretch, Replay& replay, Verdict&
     ++verdict.failed;
     return Console().line(fmt::format("{}: not replayed: {}", name, replayed.error));
   }
-  const Comparison result = compare_logs(run.log, replayed.log, stretch);
-  if (result.difference.empty()) {
-    ++verdict.equal;
-    return Console().line(fmt::format("{}: equal weights after {}, {}", name,
-                                      counted(result.hashes, "logged step"),
-                                      counted(result.results, "equal result")));
-  }
-  ++verdict.different;
-  std::string text =
-      fmt::format("{}: different after step {}: {}", name, result.step, result.difference);
-  if (run.has(stretch.end) && fs::exists(replay.checkpoint(stretch.end))) {
-    const std::string most =
-        largest_difference(run.file(stretch.end), replay.checkpoint(stretch.end));
-    text += fmt::format("; the weights of step {} {}", stretch.end,
-                        most.empty() ? "are equal" : "differ by at most " + most);
-  }
-  Console().line(text);
+  steps.insert(steps.end(), replayed.log.values.begin(), replayed.log.values.end());
+  std::int64_t equal = 0;
+  const std::string difference = compare_logs(log, replayed.log, stretch, equal);
+  ++(difference.empty() ? verdict.equal : verdict.different);
+  Console().line(difference.empty() ? fmt::format("{}: equal in {}", name, counted(equal, "value"))
+                                    : fmt::format("{}: different at {}", name, difference));
 }
 
-int run(const VerifyOptions& o, const Signals& signals) {
-  const Audited run = read_audited(o.run);
-  const std::string parent = run.facts.text("parent");
-  const std::int64_t began = parent.empty() ? 0 : run.log.began;
-  const std::vector<Stretch> all = stretches_of(run.log, run.checkpoints.hashes, began);
+/// Prints what the audit is about.
+void print_run(const Audited& run) {
+  const RunFacts& facts = run.facts;
+  line("run", fmt::format("{}: {}, {}, seed {}, {}", run.files.folder.string(),
+                          facts.text("program"), facts.text("model"), facts.number("seed"),
+                          counted(facts.number("ranks"), "rank")));
+  line("arithmetic", words_of(facts.value("arithmetic")));
+  line("checkpoints", fmt::format("{} in the folder, with --keep {}", run.checkpoints.size(),
+                                  words_of(facts.option("keep"))));
+  const std::string parent = facts.text("parent");
+  if (run.log.began > 0 && !parent.empty()) {
+    line("note", fmt::format("the steps up to {} are those of run {}. Audit its folder too.",
+                             run.log.began, parent.substr(0, parent.find(' '))));
+  }
+}
+
+/// Trains the stretches that `o` chooses again. Returns the faults that only replays show.
+std::vector<std::string> replay_all(Audited& run, const VerifyOptions& o, const Signals& signals,
+                                    Verdict& verdict) {
+  RunLog& log = run.log;
+  if (log.starts.empty()) log.starts.push_back({0, run.facts, kSummaryFile});
+  const std::vector<Stretch> all = stretches_of(log, run.checkpoints);
   require(!all.empty(), "{} has no hash of weights to compare. Name a run of this version.",
-          run.folder.string());
+          run.files.folder.string());
   const std::uint64_t seed =
       o.seed > 0 ? o.seed : 1 + std::stoull(unique_hex(4), nullptr, 16) % 1'000'000;
   const std::vector<Stretch> chosen = o.all ? all : chosen_of(all, o.stretches, seed);
-  Replay replay(run.folder, run.facts, o.replay, signals);
+  Replay replay(log, run.facts, o.replay, signals);
   std::int64_t steps = 0;
   for (const Stretch& stretch : chosen) steps += stretch.end - stretch.begin;
-  line("run", fmt::format("{}: {}, {}, seed {}, {}", run.folder.string(), run.facts.text("program"),
-                          run.facts.text("model"), run.facts.number("seed"),
-                          counted(run.facts.number("ranks"), "rank")));
-  line("arithmetic", words_of(run.facts.value("arithmetic")));
-  line("checkpoints", fmt::format("{} in the folder, with --keep {}", run.checkpoints.hashes.size(),
-                                  words_of(run.facts.option("keep"))));
-  if (began > 0) {
-    line("note", fmt::format("the steps up to {} are those of run {}. Audit its folder too.", began,
-                             parent.substr(0, parent.find(' '))));
-  }
   line("replay", fmt::format("{} of {} on {}: {}{}", chosen.size(), stretches_text(std::ssize(all)),
                              counted(replay.ranks(), "rank"), counted(steps, "step"),
                              chosen.size() == all.size() ? "" : fmt::format(", --seed {}", seed)));
-  std::vector<std::string> found = contradictions(run.log);
-  for (const auto* damage : {&run.log.damage, &run.checkpoints.damage})
-    found.insert(found.end(), damage->begin(), damage->end());
+  std::vector<LoggedValue> replayed;
+  for (const Stretch& stretch : chosen) verify(run, stretch, replay, log, replayed, verdict);
+  int left = 0;
+  const std::vector<std::string> found = compare_means(log, replayed, left);
+  if (left > 0) log.skipped.insert(counted(left, "mean") + " of epochs");
+  return found;
+}
+
+int run(const VerifyOptions& o, const Signals& signals) {
+  Audited run = read_audited(o.run);
+  print_run(run);
+  std::vector<std::string> found = contradictions(run.log, run.files);
+  found.insert(found.end(), run.log.damage.begin(), run.log.damage.end());
+  Verdict verdict;
+  if (found.empty()) found = replay_all(run, o, signals, verdict);
   for (const std::string& text : found) Console().line(text);
-  Verdict verdict{.faults = std::ssize(found)};
-  for (const Stretch& stretch : chosen) verify(run, stretch, replay, verdict);
+  verdict.faults = std::ssize(found);
+  run.log.skipped.erase("");
+  line("not compared", fmt::format("{}", fmt::join(run.log.skipped, ", ")));
   verdict.print();
   return verdict.exit_code();
 }

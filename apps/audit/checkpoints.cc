@@ -1,80 +1,147 @@
 #include "apps/audit/checkpoints.h"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
+#include "apps/record/progress.h"
+#include "apps/record/run_files.h"
 #include "apps/record/weights_hash.h"
 #include "net/checkpoint.h"
-#include "src/base/check.h"
-#include "src/files/file.h"
+#include "src/base/text.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// The name of the first fact of `one` that `other` lacks or has otherwise; empty: there is none.
+std::string other_fact(const RunFacts& one, const RunFacts& other) {
+  for (const auto& [name, value] : one.values().items())
+    if (name != "kind" && name != "step" && name != "time" && other.value(name) != value)
+      return name;
+  return "";
+}
+
+void compare_facts(const RunLog& log, const RunFacts& summary, std::vector<std::string>& found) {
+  if (log.starts.empty()) return;
+  const auto compare = [&](const LoggedFacts& one, const LoggedFacts& other) {
+    const std::string name = other_fact(one.facts, other.facts);
+    if (!name.empty())
+      found.push_back(fmt::format("{} has another fact {} than {}", other.place, name, one.place));
+  };
+  const LoggedFacts &last = log.starts.back(), stored{0, summary, kSummaryFile};
+  compare(last, stored);
+  for (const LoggedFacts& file : log.facts) {
+    if (file.step > last.step) compare(file, stored);
+    const bool fits = std::ranges::any_of(log.starts, [&](const LoggedFacts& start) {
+      return start.step <= file.step && other_fact(start.facts, file.facts).empty();
+    });
+    if (!fits) compare(last, file);
+  }
+}
+
+/// config.toml has the options of the last start, and its length as a comment.
+void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<std::string>& found) {
+  for (const auto& [name, text] : run.options) {
+    json is = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (is.is_discarded()) is = text;
+    std::string fact = name;
+    std::ranges::replace(fact, '-', '_');
+    json was = facts.option(name);
+    if (name == "global-batch" || was.is_null()) was = facts.value(fact);
+    if (is != was) {
+      found.push_back(fmt::format("{} has {} = {}, and {} has {}", kConfigFile, one_line(name),
+                                  one_line(text), kSummaryFile, one_line(was.dump())));
+    }
+  }
+}
 
 }  // namespace
 
-AuditedCheckpoints hash_checkpoints(const fs::path& folder) {
-  AuditedCheckpoints result;
-  for (const fs::path& file : list_checkpoints(folder)) {
+void add_checkpoint(const fs::path& file, RunLog& log) {
+  const Hdf5Reader reader(file);
+  const std::int64_t step = reader.integer("step");
+  const std::string place = file.filename().string();
+  const RunFacts facts = RunFacts::of(file, read_metadata(file));
+  std::map<std::pair<std::string, std::string>, json> found;
+  for (const std::string& name : reader.arrays()) {
+    const std::string group = name.substr(0, name.find('/'));
+    if (!found.contains({"state", group})) found[{"state", group}] = weights_sha256(file, group);
+  }
+  for (const auto& [name, value] : reader.attributes())
+    if (name != kFacts)
+      found[{"state", name}] = std::visit([](const auto& is) { return json(is); }, value);
+  for (const auto& [name, value] : facts.values().items()) found[{"fact", name}] = value;
+  json names;
+  for (const auto& [name, value] : found) names.push_back(name.second);
+  found[{"state", "names"}] = names;  // a part that is missing is a difference too
+  found[{"*", kWeightsField}] = found.at({"state", "parameters"});
+  for (const auto& [name, value] : found) log.add(step, name.first, name.second, value, place);
+  log.facts.push_back({step, facts, place});
+}
+
+Checkpoints add_checkpoints(const fs::path& folder, RunLog& log) {
+  std::vector<fs::path> files = list_checkpoints(folder);
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("best") && name.ends_with(".h5")) files.push_back(entry.path());
+  }
+  Checkpoints result;
+  std::ranges::reverse(files);  // those of steps come last, the newest one at the end
+  for (const fs::path& file : files) {
+    const std::string name = file.filename().string();
     try {
-      result.hashes.push_back({read_metadata(file).position.step, LoggedValue::kWeights,
-                               weights_sha256(file), file.filename().string()});
+      add_checkpoint(file, log);
+      const std::int64_t step = log.facts.back().step;
+      result[step] = file;
+      if (name != checkpoint_name(step) && name != best_name(step) && name != kBestFile)
+        log.damage.push_back(fmt::format("{} is of step {}", name, step));
     } catch (const UnreadableFile&) {
       throw;
-    } catch (const Error& error) {
-      result.damage.emplace_back(error.what());
+    } catch (const Error& damaged) {
+      log.damage.emplace_back(damaged.what());
     }
   }
-  std::ranges::sort(result.hashes, {}, &LoggedValue::step);
+  for (const LoggedFacts& file : log.facts) {
+    const LoggedValue* const best = log.find(log.facts.back().step, "state best");
+    if (file.place == kBestFile && best != nullptr &&
+        !best->value.dump().ends_with(fmt::format(" step {}\"", file.step)))
+      log.damage.push_back(
+          fmt::format("{} is of step {}, and the best is {}", kBestFile, file.step, best->shown()));
+  }
+  log.sort();
   return result;
 }
 
-std::string largest_difference(const fs::path& one, const fs::path& other) {
-  const Hdf5Reader first(one), second(other);
-  double most = 0;
-  std::string where;
-  for (const std::string& name : first.arrays()) {
-    if (!name.starts_with("parameters/")) continue;
-    const std::vector<float> a = first.values(name), b = second.values(name);
-    require(a.size() == b.size(), "{} and {} are of different networks. Compare others.",
-            one.string(), other.string());
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      const double difference = std::abs(static_cast<double>(a[i]) - b[i]);
-      if (difference <= most) continue;
-      most = difference;
-      where = name.substr(name.find('/') + 1);
-    }
-  }
-  return where.empty() ? "" : fmt::format("{:.3g} in {}", most, where);
-}
-
-std::vector<std::string> contradictions(const RunLog& log) {
+std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run) {
   std::vector<std::string> result;
-  const LoggedValue* first = nullptr;  // hash of the step
+  std::map<std::pair<std::int64_t, std::string>, const LoggedValue*> known;
   for (const LoggedValue& value : log.values) {
-    if (!value.is_hash()) continue;
-    if (first == nullptr || first->step != value.step) {
-      first = &value;
-    } else if (first->value != value.value) {
-      result.push_back(fmt::format("step {}: {} has the weights {}, and {} has {}", value.step,
-                                   first->place, first->shown(), value.place, value.shown()));
+    const LoggedValue* const first =
+        known.try_emplace({value.step, value.name}, &value).first->second;
+    if (first->value != value.value) {
+      result.push_back(fmt::format("step {}: {} has {} {}, and {} has {}", value.step, first->place,
+                                   value.name, first->shown(), value.place, value.shown()));
     }
   }
+  const RunFacts facts(run.summary);
+  compare_facts(log, facts, result);
+  compare_options(run, facts, result);
   return result;
 }
 
-std::vector<Stretch> stretches_of(const RunLog& log, const std::vector<LoggedValue>& checkpoints,
-                                  std::int64_t began) {
-  std::vector<std::int64_t> states{began};
-  for (const LoggedValue& checkpoint : checkpoints)
-    if (checkpoint.step > states.back()) states.push_back(checkpoint.step);
-  const std::vector<std::int64_t> hashed = log.hashed_steps();
-  if (!hashed.empty() && hashed.back() > states.back()) states.push_back(hashed.back());
+std::vector<Stretch> stretches_of(const RunLog& log, const Checkpoints& checkpoints) {
+  std::vector<std::int64_t> states{log.began};
+  for (const auto& [step, file] : checkpoints)
+    if (step > states.back()) states.push_back(step);
+  if (!log.values.empty() && log.values.back().step > states.back())
+    states.push_back(log.values.back().step);
   std::vector<Stretch> stretches;
-  for (std::size_t i = 1; i < states.size(); ++i) stretches.push_back({states[i - 1], states[i]});
+  for (std::size_t i = 1; i < states.size(); ++i)
+    stretches.push_back({states[i - 1], states[i], i == 1});
   return stretches;
 }
 

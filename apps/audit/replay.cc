@@ -1,19 +1,15 @@
 #include "apps/audit/replay.h"
 
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <set>
-#include <thread>
-#include <utility>
 
+#include "apps/audit/checkpoints.h"
+#include "apps/audit/child.h"
 #include "apps/record/replay_steps.h"
 #include "apps/record/run_files.h"
 #include "apps/supervise/command.h"
@@ -27,27 +23,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The options that a replay sets itself, or that write elsewhere.
-const std::set<std::string> kOwnOptions = {"batch",
-                                           "global-batch",
-                                           "accumulate",
-                                           "shards",
-                                           "seed",
-                                           "threads",
-                                           "quiet",
-                                           "verbose",
-                                           "trace",
-                                           "keep",
-                                           "checkpoint-every",
-                                           "summary-every",
-                                           "find-lr"};
+/// The options that reach a replay. No other may: the run may be that of a stranger, and options
+/// can name files that the program would read or write.
+constexpr std::string_view kPassed =
+    " alternate-flips arithmetic as-published best beta1 beta2 check-images class-weights "
+    "clip-norm "
+    "color-jitter colours conv crop-area crop-padding cutmix cutout dataset deterministic device "
+    "ema epochs epsilon eval-every flip focal-gamma fold group image-size isa keep-best "
+    "label-smoothing length loss loss-scale lr lr-end lr-scale-batch lr-schedule mixup model "
+    "momentum nesterov newton-schulz optimizer other-momentum patience precision progress "
+    "random-erase rho sampling small-images split-seed steps sync-bn target test-views tf32 "
+    "timeout trivial-augment trust unit-filters validation verify-every warmup-epochs weight-decay "
+    "wire words workers ";
+/// Those that it sets itself, or that change no result.
+constexpr std::string_view kLeftOut =
+    " accumulate batch check checkpoint-every data find-lr global-batch keep labels list log-every "
+    "quiet seed shards summary summary-every threads trace verbose ";
 /// Those of the ranks. No bit depends on them if the order of sums is canonical.
-const std::set<std::string> kRankOptions = {"shares", "reducer", "bucket-mb"};
+constexpr std::string_view kOfRanks = " bucket-mb reducer shares ";
 
-/// Whether the weights do not depend on the number of ranks.
-bool is_canonical(const RunFacts& facts) {
-  const RunFacts::Json sums = facts.value("sums");
-  return sums.is_object() && sums.value("canonical", RunFacts::Json()) == true;
+bool has(std::string_view names, const std::string& name) {
+  return names.find(" " + name + " ") != names.npos;
 }
 
 bool is_program(const fs::path& file) {
@@ -74,39 +70,6 @@ fs::path program_of(const std::string& named, const RunFacts& facts) {
   return beside;
 }
 
-/// Runs `words` with stdout and stderr in `output`. Returns the exit code. Throws Error if it
-/// cannot be started, or if a signal ended it or this program.
-int run_program(const std::vector<std::string>& words, const fs::path& output,
-                const Signals& signals) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&files, 1, 2);
-  posix_spawnattr_t attributes;  // this program blocks signals, which the other needs
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  pid_t pid = 0;
-  const int error = posix_spawnp(&pid, argv[0], &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  require(error == 0, "cannot start {}: {}. Check its path.", words.front(), std::strerror(error));
-  int status = 0;
-  for (bool told = false; ::waitpid(pid, &status, WNOHANG) == 0;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (signals.stop_requested() && !std::exchange(told, true)) ::kill(pid, SIGTERM);
-  }
-  require(!signals.stop_requested(), "a signal stopped the replay. Start it again.");
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-  fail("a signal ended {} ({}). Start it again.", words.front(), ::strsignal(WTERMSIG(status)));
-}
-
 /// The first line of the program's own, else the last of the output, without the program's name.
 std::string error_in(const std::string& output, const std::string& program) {
   std::string last = "it wrote no reason";
@@ -117,11 +80,6 @@ std::string error_in(const std::string& output, const std::string& program) {
   return last;
 }
 
-std::string in_quotes(const fs::path& path) {
-  return path.string().find('\'') == std::string::npos ? fmt::format("'{}'", path.string())
-                                                       : fmt::format("\"{}\"", path.string());
-}
-
 [[noreturn]] void fail_scratch(const char* what, const fs::path& path,
                                const std::error_code& error) {
   throw Error(
@@ -129,94 +87,174 @@ std::string in_quotes(const fs::path& path) {
       kExitStorage);
 }
 
+constexpr const char* kScratch = "lockstep-verify-";
+
+/// The descriptor of a folder of this user that no process has locked, now locked; -1: it is none.
+int lock_folder(const fs::path& folder) {
+  // Programs that this one starts keep the lock: they may outlive it for a moment.
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  struct stat status = {};
+  if (file >= 0 && ::fstat(file, &status) == 0 && status.st_uid == ::geteuid() &&
+      ::flock(file, LOCK_EX | LOCK_NB) == 0)
+    return file;
+  ::close(file);
+  return -1;
+}
+
 }  // namespace
 
-Replay::Replay(fs::path run, const RunFacts& facts, ReplayOptions options, const Signals& signals)
-    : run_(std::move(run)), facts_(facts), options_(std::move(options)), signals_(signals) {
-  const bool canonical = is_canonical(facts);
-  const int before = std::max(1, static_cast<int>(facts.number("ranks")));
-  const int threads = std::max(1, static_cast<int>(facts.number("threads")));
-  ranks_ = options_.ranks > 0 ? options_.ranks
-           : canonical        ? std::clamp(usable_cores() / threads, 1, before)
-                              : before;
-  if (!canonical && ranks_ != before) {
-    fail_usage("the order of the run's sums depends on its {} ranks. Omit --np.", before);
+ScratchFolder::ScratchFolder(const fs::path& parent)
+    : path(fs::absolute(parent) / (kScratch + unique_hex(8))) {
+  std::error_code error, none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, none)) {
+    if (!entry.path().filename().string().starts_with(kScratch)) continue;
+    if (const int stale = lock_folder(entry.path()); stale >= 0) {
+      fs::remove_all(entry.path(), none);
+      ::close(stale);
+    }
   }
-  program_ = fs::absolute(program_of(options_.program, facts));
-  const fs::path parent =
-      options_.scratch.empty() ? fs::temp_directory_path() : fs::path(options_.scratch);
-  scratch_ = fs::absolute(parent) / ("lockstep-verify-" + unique_hex(8));
-  std::error_code error;
-  fs::create_directory(scratch_, error);
-  if (error) fail_scratch("create", scratch_, error);
+  // Another process may look for folders without a lock, so this one gets its name afterwards.
+  const fs::path fresh = path.parent_path() / ("new-" + path.filename().string());
+  fs::create_directory(fresh, error);
+  lock_ = lock_folder(fresh);
+  if (!error) fs::rename(fresh, path, error);
+  if (error) fail_scratch("create", path, error);
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code none;
+  fs::remove_all(path, none);
+  ::close(lock_);
+}
+
+Replay::Replay(const RunLog& run, const RunFacts& facts, const ReplayOptions& options,
+               const Signals& signals)
+    : run_(run),
+      facts_(facts),
+      options_(options),
+      signals_(signals),
+      program_(fs::absolute(program_of(options.program, facts))),
+      scratch_(options.scratch.empty() ? fs::temp_directory_path() : fs::path(options.scratch)) {
   for (const char* name :
        {"LOCKSTEP_RUN", "LOCKSTEP_CHANGE", "LOCKSTEP_CHANGED_AT", "LOCKSTEP_SUPERVISOR"})
     ::unsetenv(name);
   for (const auto& [name, value] :
-       mpirun_environment({{"", 0, ranks_}}, usable_cores(), owns_machine()))
+       mpirun_environment({{"", 0, ranks()}}, usable_cores(), owns_machine()))
     ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
 }
 
-Replay::~Replay() {
-  std::error_code none;
-  fs::remove_all(scratch_, none);
+/// Whether the weights do not depend on the number of ranks.
+bool Replay::is_canonical(const RunFacts& start) const {
+  const RunFacts::Json sums = (start.has("sums") ? start : facts_).value("sums");
+  return sums.is_object() && sums.value("canonical", RunFacts::Json()) == true;
 }
 
-/// The options of the run, with those that decide bits as they were.
-std::string Replay::config() const {
-  const auto text = read_file(run_ / kConfigFile);
-  require(text.has_value(), "{} has no {}. Restore it.", run_.string(), kConfigFile);
-  const bool canonical = is_canonical(facts_);
+int Replay::ranks_of(const RunFacts& start) const {
+  const auto positive = [&](const char* name) {
+    return static_cast<int>(std::clamp<std::int64_t>(start.number(name), 1, 1 << 16));
+  };
+  const int before = positive("ranks");
+  const bool canonical = is_canonical(start);
+  if (!canonical && options_.ranks > 0 && options_.ranks != before)
+    fail_usage("the order of the run's sums depends on its {} ranks. Omit --np.", before);
+  if (!canonical) return before;
+  if (options_.ranks > 0) return options_.ranks;
+  return std::clamp(usable_cores() / positive("threads"), 1, before);
+}
+
+/// The options of a start, with those that decide bits as they were. A string or a list in JSON is
+/// one in TOML too. Throws Error for an option that may not reach the program.
+std::string Replay::config(const RunFacts& start, bool resumes) const {
+  const RunFacts& last = run_.starts.back().facts;  // it knows the place of the data
+  const RunFacts::Json options = start.value("options");
+  const std::string network = facts_.text("network");
   std::string config;
-  for (const auto& [name, value] : named_values(*text)) {
-    const bool replaced = (name == "data" && !options_.data.empty()) ||
-                          (name == "model" && !facts_.text("network").empty());
-    if (replaced || name.starts_with('#') || kOwnOptions.contains(name) ||
-        (canonical && kRankOptions.contains(name)) || (name == "isa" && facts_.portable()))
+  const auto set = [&](const std::string& name, const RunFacts::Json& value) {
+    config += fmt::format("{}={}\n", name, value.dump());
+  };
+  for (const auto& [name, value] : options.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : "";
+    const bool begins = name == "resume" || name == "init";
+    if (has(kLeftOut, name) || (is_canonical(start) && has(kOfRanks, name)) ||
+        (name == "isa" && facts_.portable()) || (name == "model" && !network.empty()) ||
+        (begins && (resumes || text == "auto" || text == "never")))
       continue;
-    config += fmt::format("{}={}\n", name, value);
+    const bool reads = (name == "class-weights" && text != "balanced") ||
+                       (name == "model" && text.ends_with(".toml"));
+    if (!options_.trusted && (reads || !(has(kPassed, name) || has(kOfRanks, name))))
+      fail("the run has --{} {}, which may name a file. Pass --trusted to use it.", one_line(name),
+           one_line(value.dump()));
+    set(name, value);
   }
-  for (const char* name : {"seed", "shards", "threads"})
-    config += fmt::format("{}={}\n", name, facts_.number(name));
-  config += fmt::format("global-batch={}\n", facts_.number("global_batch"));
-  std::string folders = in_quotes(options_.data);
-  for (const std::string& more : options_.more_data) folders += ", " + in_quotes(more);
-  if (!options_.more_data.empty()) folders = fmt::format("[{}]", folders);
-  if (!options_.data.empty()) config += fmt::format("data={}\n", folders);
-  if (!facts_.text("network").empty())
-    config += fmt::format("model={}\n", in_quotes(scratch_ / kNetworkFile));
-  return config + "quiet=true\nkeep=2\ncheckpoint-every=\"1000000000s\"\nsummary-every=0\n";
+  for (const char* name : {"seed", "shards", "threads"}) set(name, start.value(name).dump());
+  set("global-batch", start.value("global_batch").dump());
+  std::string folders = options_.data;
+  for (const std::string& more : options_.more_data) folders += "\n" + more;
+  const bool moved = !options_.data.empty();
+  RunFacts::Json data = last.option("data");
+  if (moved) data = folders;
+  if (!data.is_null()) set("data", data);
+  if (!last.option("labels").is_null() && !moved) set("labels", last.option("labels"));
+  return config + "quiet=true\nkeep=2\nlog-every=1\ncheckpoint-every=\"1000000000s\"\n" +
+         "summary-every=0\n";
 }
 
-fs::path Replay::checkpoint(std::int64_t step) const {
-  return copy_ / "checkpoints" / checkpoint_name(step);
-}
-
-Replayed Replay::run(const Stretch& stretch, const std::vector<std::int64_t>& steps) {
-  std::error_code error;
-  fs::remove_all(copy_, error);
-  copy_ = scratch_ / fmt::format("step-{}", stretch.begin);
-  fs::create_directories(copy_ / "checkpoints", error);
-  const fs::path from = run_ / "checkpoints" / checkpoint_name(stretch.begin);
-  const bool resumes = !is_gone(from);  // else the options of the run name its start
-  if (!error && resumes) fs::copy_file(from, checkpoint(stretch.begin), error);
-  if (error) fail_scratch("copy a checkpoint to", copy_, error);
-  if (const std::string& network = facts_.text("network"); !network.empty())
-    replace_file(scratch_ / kNetworkFile, network);
-  const fs::path config_file = scratch_ / kConfigFile, output = scratch_ / "output";
-  replace_file(config_file, config());
-  std::vector<std::string> words = {program_.string(), "--config", config_file.string(), "--run",
+/// Trains with the options of a start, as far as the variables of the environment say.
+void Replay::run_start(const RunFacts& start, bool resumes, Replayed& result) {
+  std::string options = config(start, resumes);
+  if (const std::string& network = facts_.text("network"); !network.empty()) {
+    // Its name is the model's.
+    const fs::path file =
+        scratch_.path / (fs::path(facts_.text("model")).filename().string() + ".toml");
+    replace_file(file, network);
+    options += fmt::format("model={}\n", RunFacts::Json(file.string()).dump());
+  }
+  const fs::path file = scratch_.path / kConfigFile, output = scratch_.path / "output";
+  replace_file(file, options);
+  std::vector<std::string> words = {program_.string(), "--config", file.string(), "--run",
                                     copy_.string()};
   if (resumes) words.insert(words.end(), {"--resume", "auto"});
-  if (ranks_ > 1) words = mpirun_words({.words = words, .mpirun = {}}, ranks_, "", {});
-  ::setenv(kReplayVariable, fmt::format("{}", fmt::join(steps, ",")).c_str(), /*overwrite=*/1);
-  Replayed result;
+  const int ranks = ranks_of(start);
+  if (ranks > 1) words = mpirun_words({.words = words, .mpirun = {}}, ranks, "", {});
   result.code = run_program(words, output, signals_);
-  ::unsetenv(kReplayVariable);
   if (result.code == kExitRequeue) result.code = kExitSuccess;
   if (result.code != kExitSuccess)
     result.error = error_in(read_file(output).value_or(""), facts_.text("program"));
+}
+
+Replayed Replay::run(const ReplaySpec& spec) {
+  const Stretch& stretch = spec.stretch;
+  std::error_code error;
+  fs::remove_all(copy_, error);
+  copy_ = scratch_.path / fmt::format("step-{}", stretch.begin);
+  const fs::path files = copy_ / "checkpoints";
+  fs::create_directories(files, error);
+  if (!error && !spec.best.empty()) fs::copy_file(spec.best, files / kBestFile, error);
+  if (!error && !spec.checkpoint.empty())
+    fs::copy_file(spec.checkpoint, files / checkpoint_name(stretch.begin), error);
+  if (error) fail_scratch("copy a checkpoint to", copy_, error);
+  Replayed result;
+  bool resumes = !spec.checkpoint.empty();
+  for (std::size_t i = 0; i < run_.starts.size() && result.code == kExitSuccess; ++i) {
+    const std::int64_t next = i + 1 < run_.starts.size() ? run_.starts[i + 1].step : stretch.end;
+    const Stretch part{std::max(stretch.begin, run_.starts[i].step), std::min(stretch.end, next)};
+    if (part.begin >= part.end) continue;
+    std::set<std::int64_t> steps{part.end};
+    for (const std::int64_t step : spec.steps)
+      if (part.contains(step)) steps.insert(step);
+    ::setenv(kReplayVariable, fmt::format("{}", fmt::join(steps, ",")).c_str(), /*overwrite=*/1);
+    ::setenv(kLeavesVariable, part.end == stretch.end ? spec.leaves.c_str() : "", 1);
+    try {
+      run_start(run_.starts[i].facts, resumes, result);
+    } catch (const Error& refused) {
+      if (signals_.stop_requested()) throw;
+      return {.code = kExitData, .error = refused.what()};
+    }
+    resumes = true;
+  }
   result.log = read_log(copy_);
+  const fs::path last = files / checkpoint_name(stretch.end);
+  if (!is_gone(last)) add_checkpoint(last, result.log);
   if (auto facts = stored_facts(copy_)) result.facts = *facts;
   return result;
 }

@@ -1,7 +1,6 @@
 #include "apps/audit/run_log.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <utility>
 
@@ -16,104 +15,175 @@ namespace {
 
 using nlohmann::json;
 
-/// The numbers of a line that do not depend on time, machine and ranks.
-constexpr std::array kResults = {"epoch",         "loss", "penalty", "batch_top1",
-                                 "learning_rate", "top1", "top5",    "samples"};
-
-std::int64_t step_of(const json& object) {
-  const auto step = object.find("step");
-  return step != object.end() && step->is_number_integer() ? step->get<std::int64_t>() : -1;
+/// The step of `object`; -1: it has none.
+std::int64_t step_in(const json& object) {
+  const json step = object.value("step", json());
+  return step.is_number_integer() ? step.get<std::int64_t>() : -1;
 }
 
-void add_line(const json& line, const std::string& place, RunLog& log) {
-  const auto kind = line.find("kind");
-  const std::int64_t step = step_of(line);
-  if (step < 0 || kind == line.end() || !kind->is_string()) return;
-  if (const auto hash = line.find(kWeightsField); hash != line.end())
-    log.values.push_back({step, LoggedValue::kWeights, *hash, place});
-  if (*kind != "train" && *kind != "evaluation") return;
-  for (const char* name : kResults) {
-    if (const auto value = line.find(name); value != line.end())
-      log.values.push_back({step, kind->get<std::string>() + " " + name, *value, place});
+std::string text_in(const json& object, const char* name) {
+  const json text = object.value(name, json());
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
+void add_line(const std::string& text, const std::string& place, RunLog& log) {
+  const json line = object_in(text);
+  const std::int64_t step = line.is_object() ? step_in(line) : -1;
+  const std::string kind = step < 0 ? "" : text_in(line, "kind");
+  const bool starts = kind == "run";
+  const auto facts = RunFacts::read(text);
+  if (kind.empty() || !facts) {
+    log.damage.push_back(place + " is no JSON object with a kind and a step");
+    return;
+  }
+  if (starts) log.starts.push_back({step, *facts, place});
+  for (const auto& [name, value] : line.items()) {
+    if (name != "kind" && name != "step") log.add(step, starts ? "fact" : kind, name, value, place);
   }
 }
 
-/// The results in summary.json are those of lines of kind "evaluation".
+/// Results of summary.json are those of lines of the log.
+void add_results(const json& summary, RunLog& log) {
+  const auto add = [&](std::int64_t step, const char* part, const char* from, const char* group,
+                       const std::string& to) {
+    const json object = summary.value(part, json::object());
+    if (object.is_object() && object.contains(from))
+      log.add(step < 0 ? step_in(object) : step, group, to, object[from], kSummaryFile);
+  };
+  add(-1, "result", "loss", "evaluation", "loss");
+  add(-1, "best", "top1", "evaluation", "top1");
+  add(step_in(summary), "test", "top1", "test", "top1");
+  std::int64_t last = -1;
+  for (const LoggedValue& value : log.values)
+    if (value.name == "evaluation epoch") last = std::max(last, value.step);
+  add(last, "result", "top1", "evaluation", "top1");
+}
+
 void add_summary(const json& summary, RunLog& log) {
-  if (const auto hash = summary.find(kWeightsField); hash != summary.end() && hash->is_string())
-    log.values.push_back({step_of(summary), LoggedValue::kWeights, *hash, kSummaryFile});
-  for (const char* part : {"result", "best"}) {
-    const json object = summary.value(part, json());
-    if (!object.is_object()) continue;
-    for (const char* name : {"top1", "loss"}) {
-      if (object.contains(name))
-        log.values.push_back(
-            {step_of(object), std::string("evaluation ") + name, object[name], kSummaryFile});
-    }
+  const std::string status = text_in(summary, "status");
+  const bool stopped = status == "running" || status == "stopped" || status == "failed";
+  for (const auto& [name, value] : summary.items()) {
+    const bool result = find_field("summary", name) != nullptr;
+    const std::string group = name == kWeightsField ? "*"
+                              : name == "epoch"     ? "train"
+                              : result              ? "summary"
+                                                    : "fact";
+    const bool why = stopped && (name == "status" || name == "reason");
+    if (!value.is_null() && (name != "epoch" || value != 0))
+      log.add(step_in(summary), group, why ? "interruption" : name, value, kSummaryFile);
   }
+  add_results(summary, log);
+}
+
+/// The step after which the set was evaluated: for the test set, another one than that of the
+/// weights.
+void add_classes(json classes, RunLog& log) {
+  std::int64_t step = step_in(classes);
+  for (const LoggedValue& value : log.values)
+    if (text_in(classes, "set") == "test set" && value.name == "test top1") step = value.step;
+  for (json& mistake : classes["mistakes"])
+    if (mistake.is_object())  // the folder of the data may have moved
+      mistake["file"] = std::filesystem::path(text_in(mistake, "file")).filename().string();
+  for (const auto& [name, value] : classes.items())
+    log.add(step, "classes", name, value, "evaluation.json");
 }
 
 }  // namespace
 
 std::string LoggedValue::shown() const {
-  constexpr std::size_t kDigits = 12, kMost = 64;
-  if (is_hash() && value.is_string() && value.get<std::string>().size() > kDigits)
-    return one_line(value.get<std::string>().substr(0, kDigits)) + "...";
+  constexpr std::size_t kMost = 64;
   return one_line(value.dump(-1, ' ', true, json::error_handler_t::replace)).substr(0, kMost);
 }
 
-std::vector<std::int64_t> RunLog::hashed_steps() const {
-  std::vector<std::int64_t> steps;
+void RunLog::add(std::int64_t step, const std::string& group, const std::string& name,
+                 const json& value, const std::string& place) {
+  const Fields* const field = find_field(group, name);
+  if (!field) {
+    damage.push_back(fmt::format("{} has the unknown field {} {}. Use the version of the run.",
+                                 place, one_line(group), one_line(name)));
+  } else if (field->check == Check::none) {
+    skipped.emplace(field->topic);
+  } else {
+    values.push_back({step, fmt::format("{} {}", field->group == "*" ? "*" : group, name), value,
+                      place, field->check});
+  }
+}
+
+void RunLog::sort() { std::ranges::stable_sort(values, {}, &LoggedValue::step); }
+
+const LoggedValue* RunLog::find(std::int64_t step, const std::string& name) const {
   for (const LoggedValue& value : values)
-    if (value.is_hash() && (steps.empty() || steps.back() != value.step))
-      steps.push_back(value.step);
-  return steps;
+    if (value.step == step && value.name == name) return &value;
+  return nullptr;
 }
 
 RunLog read_log(const std::filesystem::path& folder) {
   RunLog log;
   int number = 0;
-  bool begun = false;
   std::string lines = read_file(folder / "metrics.jsonl").value_or("");
   lines.resize(lines.rfind('\n') + 1);  // npos + 1 is 0
-  for (const std::string& text : lines_of(lines)) {
-    const json line = object_in(text);
-    ++number;
-    if (!line.is_object()) {
-      log.damage.push_back(fmt::format("metrics.jsonl:{} is no JSON object", number));
-      continue;
-    }
-    if (line.value("kind", json()) == "run" && !std::exchange(begun, true))
-      log.began = std::max<std::int64_t>(0, step_of(line));
-    add_line(line, fmt::format("metrics.jsonl:{}", number), log);
-  }
-  const json summary = object_in(read_file(folder / kSummaryFile).value_or(""));
+  for (const std::string& text : lines_of(lines))
+    add_line(text, fmt::format("metrics.jsonl:{}", ++number), log);
+  if (!log.starts.empty()) log.began = log.starts.front().step;
+  const json summary = object_in(read_file(folder / kSummaryFile).value_or("")),
+             classes = object_in(read_file(folder / "evaluation.json").value_or(""));
+  if (classes.is_object()) add_classes(classes, log);
   if (summary.is_object()) add_summary(summary, log);
-  std::ranges::stable_sort(log.values, {}, &LoggedValue::step);
+  log.sort();
   return log;
 }
 
-Comparison compare_logs(const RunLog& run, const RunLog& replay, const Stretch& stretch) {
+std::string compare_logs(const RunLog& run, const RunLog& replay, const Stretch& stretch,
+                         std::int64_t& equal) {
   std::map<std::pair<std::int64_t, std::string>, const LoggedValue*> replayed;
   for (const LoggedValue& value : replay.values) replayed[{value.step, value.name}] = &value;
-  Comparison result;
-  std::int64_t hashed = -1;  // the last step that is counted
   for (const LoggedValue& logged : run.values) {
-    if (!stretch.contains(logged.step)) continue;
+    if (!stretch.contains(logged.step) || logged.check != Check::replay) continue;
     const auto found = replayed.find({logged.step, logged.name});
     const bool missing = found == replayed.end();
-    if (missing && !logged.is_hash()) continue;
+    // A run that was killed has a summary of an earlier step.
+    const bool status = logged.name.starts_with("summary ") || logged.name.starts_with("fact ");
+    if (missing && status && logged.step < stretch.end) continue;
     if (missing || found->second->value != logged.value) {
-      result.step = logged.step;
-      result.difference =
-          fmt::format("{} has {} {}, the replay {}", logged.place, logged.name, logged.shown(),
-                      missing ? "does not reach this step" : found->second->shown());
-      return result;
+      return fmt::format("step {}: {} has {} {}, the replay {}", logged.step, logged.place,
+                         logged.name, logged.shown(), missing ? "none" : found->second->shown());
     }
-    result.results += !logged.is_hash();
-    result.hashes += logged.is_hash() && std::exchange(hashed, logged.step) != logged.step;
+    ++equal;
   }
-  return result;
+  for (const auto& [key, value] : replayed) {
+    const auto& [step, name] = key;
+    if (name == "evaluation top1" && stretch.contains(step) && !run.find(step, name))
+      return fmt::format("step {}: the replay has {} {}, the log none", step, name, value->shown());
+  }
+  return "";
+}
+
+std::vector<std::string> compare_means(const RunLog& run, const std::vector<LoggedValue>& replayed,
+                                       int& left) {
+  std::map<std::pair<std::int64_t, std::string>, double> steps;
+  for (const LoggedValue& value : replayed)
+    if (value.value.is_number()) steps[{value.step, value.name}] = value.value;
+  std::vector<std::string> differences;
+  for (const LoggedValue& mean : run.values) {
+    if (mean.check != Check::mean) continue;
+    // A start counts the steps of its epoch since it began.
+    std::int64_t begin = run.began;
+    for (const LoggedFacts& start : run.starts)
+      if (start.step < mean.step) begin = std::max(begin, start.step);
+    for (const LoggedValue& other : run.values)
+      if (other.name == mean.name && other.step < mean.step) begin = std::max(begin, other.step);
+    const char* const name = mean.name == "epoch acc" ? "train batch_top1" : "train loss";
+    double sum = 0;
+    std::int64_t step = begin + 1;
+    for (; step <= mean.step && steps.contains({step, name}); ++step) sum += steps[{step, name}];
+    if (step <= mean.step) {
+      ++left;
+    } else if (const double is = sum / static_cast<double>(mean.step - begin); is != mean.value) {
+      differences.push_back(
+          fmt::format("{} has {} {}, the replay {}", mean.place, mean.name, mean.shown(), is));
+    }
+  }
+  return differences;
 }
 
 }  // namespace lockstep

@@ -42,14 +42,13 @@ std::string weights_sha256(const Layout& layout, const float* parameters) {
   return hash.text();
 }
 
-std::string weights_sha256(const std::filesystem::path& checkpoint) {
-  const std::string group = "parameters/";
+std::string weights_sha256(const std::filesystem::path& checkpoint, const std::string& group) {
   const Hdf5Reader reader(checkpoint);
   WeightsHash hash;
   bool found = false;
   for (const std::string& name : reader.arrays()) {
-    if (!name.starts_with(group)) continue;
-    hash.add(name.substr(group.size()), reader.shape(name), reader.values(name));
+    if (!name.starts_with(group + "/")) continue;
+    hash.add(name.substr(group.size() + 1), reader.shape(name), reader.values(name));
     found = true;
   }
   require(found, "{} contains no weights. Use a checkpoint.", checkpoint.string());

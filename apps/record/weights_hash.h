@@ -18,8 +18,9 @@ inline constexpr const char* kNotFinite = "not finite";
 /// The hash of an arena of layout.count floats, as 64 hexadecimal digits. Any thread.
 std::string weights_sha256(const Layout& layout, const float* parameters);
 
-/// The hash of a checkpoint's weights. Throws Error that names the file if it cannot be read, is
-/// damaged, or contains no weights.
-std::string weights_sha256(const std::filesystem::path& checkpoint);
+/// The hash of a checkpoint's weights, or of another of its groups such as "ema". Throws Error that
+/// names the file if it cannot be read, is damaged, or has no such arrays.
+std::string weights_sha256(const std::filesystem::path& checkpoint,
+                           const std::string& group = "parameters");
 
 }  // namespace lockstep

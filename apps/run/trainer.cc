@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "apps/record/data_facts.h"
+#include "apps/record/replay_steps.h"
 #include "apps/record/run_files.h"
 #include "apps/record/run_place.h"
 #include "apps/record/weights_hash.h"
@@ -225,7 +226,9 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   look_for_stop();
   print_summary(run, facts, *loader, reporter);
   const std::string complete = completion(setup, resumption, progress);
-  agree(setup.comm, [&] { require_same_run(resumption, changes, !complete.empty()); });
+  // The options of a replay are those that the run had then.
+  if (replay_steps().empty())
+    agree(setup.comm, [&] { require_same_run(resumption, changes, !complete.empty()); });
   if (options.check || !complete.empty()) {
     reporter.result(options.check ? "all is well: --check trains nothing" : complete);
     if (!options.check) complete_again(setup, step, progress, reporter);

@@ -64,18 +64,22 @@ class TrainingLoop {
       clock_.enqueued();
       ++done;
       Votes asked = collect(/*all=*/looks_at_weights(done));
+      const bool replayed = !replay_.empty() && done >= *replay_.rbegin();
+      asked.stop |= replayed && leaves_ == "evaluation";
       // The weights are those of the last step that was enqueued.
       if (asked.stop || asked.save) asked = asked | collect(/*all=*/true);
       if (collected_ == done) after_step(done, asked);
       if (share_tuner_) tune_shares(done);
       const bool more = done < plan_.steps && !progress_.over(options_);
-      const bool replayed = !replay_.empty() && done >= *replay_.rbegin();
       if (((asked.stop || replayed) && more) || progress_.evaluation_due) stop(done);
     }
     if (saver_.only_in_memory()) saver_.save(done, progress_);
     saver_.finish();
     reporter_.ended(progress_);
-    if (tests_at_end(parts_.setup) && !progress_.tested.known()) test(done);
+    if (tests_at_end(parts_.setup) && !progress_.tested.known()) {
+      if (leaves_ == "test") stop(done);
+      test(done);
+    }
     summarize(done, "complete");
   }
 
@@ -335,6 +339,7 @@ class TrainingLoop {
   StragglerWatch stragglers_;
   std::optional<ShareTuner> share_tuner_;  ///< with --shares auto
   const std::set<std::int64_t> replay_ = replay_steps();
+  const std::string leaves_ = replay_leaves();
   RunProgress progress_;
   TrainingClock clock_;
   EpochReport epoch_;

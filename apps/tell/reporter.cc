@@ -146,7 +146,7 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
 std::string Reporter::run_line() const {
   ordered_json line{{"step", run_.plan.start.step}};
   for (const char* name : {"id", "parent", "steps", "version", "host", "ranks", "threads",
-                           "global_batch", "shards", "seed", "options"})
+                           "global_batch", "shards", "seed", "sums", "options"})
     line[name] = facts_.value(name);
   return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# verify_run trains stretches of a run again: an honest run is equal, also on other ranks and after a resume. Forged hashes,
-# weights and results are found, and nothing in the folder of the run changes.
+# verify_run trains stretches of a run again: an honest run is equal, also on other ranks and if it was continued with other
+# options. A run is not, if any field of its files is forged. Nothing in the folder of the run changes, and a run of a
+# stranger makes no other file.
 # usage: verify_run.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -53,15 +54,14 @@ expect_line "one stretch" '^replay 1 3 2 ranks 4 steps --seed 3'
 expect_line "it is the middle one" '^steps 4 8 equal'
 expect "it is the only one" test "$(grep -c '^steps ' "$folder/out")" = 1
 
-forged() {  # a fresh copy
-  rm -rf "$folder/forged" && cp -r "$honest" "$folder/forged"
+forged() {  # [RUN]: a fresh copy
+  rm -rf "$folder/forged" && cp -r "${1:-$honest}" "$folder/forged"
 }
 # The hash of an evaluation between two checkpoints: only a replay can find it.
 six=$(hash_in "$honest" evaluation 6)
 forged && sed -i "s/$six/${six//[0-9]/f}/" "$folder/forged/metrics.jsonl"
 verify "a forged hash" 1 "$folder/forged" "${middle[@]}"
 expect_line "a forged hash" "^steps 4 8 different step 6 metrics.jsonl:[0-9]+ ${six:0:12}"
-expect_line "the end of the stretch" 'weights step 8 are equal'
 expect_line "the verdict" '^DIFFERENT 1 stretch'
 # A weight of a checkpoint, with and without its hash in the log.
 forged && "$python" - "$(step_file "$folder/forged" 8)" <<'END'
@@ -71,32 +71,93 @@ with h5py.File(sys.argv[1], "r+") as file:
 END
 verify "a changed weight" 1 "$folder/forged" "${middle[@]}"
 expect_line "the files contradict each other" '^step 8 metrics.jsonl:[0-9]+ step-0000000008.h5'
-sed -i '/"step":8,"weights_sha256"/d' "$folder/forged/metrics.jsonl"
+sed -Ei '/"step":8,/s/,"weights_sha256":"[0-9a-f]*"//' "$folder/forged/metrics.jsonl"
 verify "a changed weight without its hash" 1 "$folder/forged" "${middle[@]}"
-expect_line "the replay finds it" '^steps 4 8 different step 8 step-0000000008.h5 differ at most 0\.5 softmax_linear/biases'
-# Results.
-forged && sed -i '/"kind":"evaluation".*"step":8,/s/"top1":[0-9.]*/"top1":0.99/' "$folder/forged/metrics.jsonl"
-verify "a changed accuracy" 1 "$folder/forged" "${middle[@]}"
-expect_line "a changed accuracy" '^steps 4 8 different step 8 evaluation top1 0\.99'
-forged && sed -i '/"kind":"train".*"step":7,/s/"loss":[0-9.]*/"loss":1.5/' "$folder/forged/metrics.jsonl"
-verify "a changed loss" 1 "$folder/forged" "${middle[@]}"
-expect_line "a changed loss" '^steps 4 8 different step 7 train loss 1\.5'
+expect_line "the replay finds it" '^steps 4 8 different step 8 step-0000000008.h5'
+# Damage.
 forged && sed -i '/"kind":"evaluation".*"step":8,/s/"top1":/"top1":0./' "$folder/forged/metrics.jsonl"
 verify "a damaged line" 1 "$folder/forged" "${middle[@]}"
 expect_line "a damaged line" '^metrics.jsonl:[0-9]+ JSON'
 forged && truncate -s 3000 "$(step_file "$folder/forged" 8)"
 verify "a damaged checkpoint" 1 "$folder/forged" "${end[@]}"
 expect_line "a damaged checkpoint" 'step-0000000008.h5 damaged'
-expect_line "the stretch goes on to the next one" '^steps 4 12 equal'
+
+# Every field of every file of a run of four steps, which has epochs, a validation set, averages and a test.
+tiny=$folder/tiny
+train 1 --global-batch 80 --epochs 2 --eval-every epoch --validation 0.2 --ema 0.9 --keep 1 --run "$tiny"
+verify "a run with a validation set" 0 "$tiny" --all
+expect_line "what no replay repeats" '^not compared hosts speeds times'
+"$python" "$here/forge.py" "$tiny" "$folder/forgeries" >"$folder/names"
+expect "there are many forgeries" test "$(wc -l <"$folder/names")" -gt 120
+forge_part() {  # PART: each second one
+  local name number=-1
+  while read -r name; do
+    ((++number % 2 == $1)) || continue
+    run "$build/verify_run" "${folder%/*}/forgeries/$number" --all
+    expect "the forgery $name is found" test "$code" = 1
+  done <"${folder%/*}/names"
+}
+aside forge_part 0
+aside forge_part 1
+join_asides
+
+# Options of a stranger reach no other file.
+forged "$tiny" && "$python" "$here/forge.py" "$folder/forged" trace "\"$folder/trace.json\""
+verify "an option that writes a file" 0 "$folder/forged" --all
+expect "it wrote none" test ! -e "$folder/trace.json"
+for option in init resume class-weights model config; do
+  forged "$tiny" && "$python" "$here/forge.py" "$folder/forged" "$option" "\"$folder/other.toml\""
+  verify "an option that names a file" 65 "$folder/forged" --all
+  expect_line "an option that names a file" "not replayed --$option other.toml --trusted"
+done
+
+# Honest runs that were continued: with other lengths, a schedule, ranks, an order of sums, and data that have moved.
+cp -r "$folder/data" "$folder/moved"
+for options in '--lr-schedule cosine --keep 0' '--keep 1' '--reducer ring --keep 0 --validation 0.2'; do
+  rm -rf "$folder/continued"
+  read -ra words <<<"$options"
+  train 2 --global-batch 80 "${words[@]}" --epochs 2 --run "$folder/continued"
+  train 1 --global-batch 80 "${words[@]}" --epochs 4 --data "$folder/moved/small" --run "$folder/continued"
+  verify "continued with $options" 0 "$folder/continued" --all
+done
+# A run that was killed: its log goes beyond its last checkpoint.
+start 1 --steps 100000 --checkpoint-every 5 --eval-every 3 --run "$folder/killed"
+await 30 has_done 12
+kill -KILL "$(pid_of_rank 0)" && collect
+verify "a run that was killed" 0 "$folder/killed" --stretches 2
+
+# verify_run is killed: its training ends, and the next one removes the copy.
+audits() {  # WHAT: verify_run trains in the background; `auditor` and `trained` are its process and its training
+  "$build/verify_run" "$folder/long" >"$folder/out" 2>"$folder/raw" &
+  auditor=$!
+  await 20 eval 'trained=$(children $auditor) && [[ -n $trained ]] && takes_signals "$trained"'
+}
+cp -r "$folder/killed" "$folder/long"
+find "$folder/long/checkpoints" -type f -delete
+echo '{"kind":"train","time":1,"step":99999,"loss":1}' >>"$folder/long/metrics.jsonl"
+audits
+kill -KILL "$auditor"
+await 20 eval '! kill -0 "$trained"'
+expect "a copy is left" test -n "$(find "$folder" -maxdepth 1 -name 'lockstep-verify-*')"
+verify "the next start" 0 "$tiny" --stretches 1
+# A second signal ends it although its training is stopped.
+audits
+kill -STOP "$trained"
+kill -TERM "$auditor"
+sleep 0.5
+kill -TERM "$auditor"
+await 5 eval '! kill -0 "$auditor"'
+expect "the training too" eval '! kill -0 "$trained" 2>/dev/null'
 
 # Data that have moved.
-mv "$folder/data" "$folder/moved"
+mv "$folder/data" "$folder/gone"
 verify "no data" 65 "$honest" "${middle[@]}"
 expect_line "no data" 'not replayed data/small --data'
 expect_line "no data" '^INCOMPLETE 1 stretch'
-# Without the last checkpoint the log still has hashes. Its arithmetic is in summary.json only.
+# Without the last checkpoint the log still has hashes.
 forged && rm "$(step_file "$folder/forged" 12)"
 sed -i 's/^  "arithmetic": .*/  "arithmetic": "another processor",/' "$folder/forged/summary.json"
+"$python" "$here/facts.py" "$(step_file "$folder/forged" 8)" arithmetic '"another processor"'
 verify "data that moved" 0 "$folder/forged" "${end[@]}" --data "$folder/moved/small"
 expect_line "another arithmetic" '^note arithmetic here another processor'
 expect_line "steps after the last checkpoint" '^steps 8 12 equal'
@@ -104,8 +165,7 @@ expect_line "steps after the last checkpoint" '^steps 8 12 equal'
 # No bit of portable arithmetic depends on --isa, so processors without the run's set replay it too.
 for name in avx2:avx2 avx512:avx512f amx:amx_bf16; do
   grep -qw "${name#*:}" /proc/cpuinfo && continue
-  forged && sed -i "s/^.*isa=.*/isa=\"${name%:*}\"/" "$folder/forged/config.toml"
-  expect "the run had --isa" grep -q "^isa=" "$folder/forged/config.toml"
+  forged && "$python" "$here/forge.py" "$folder/forged" isa "\"${name%:*}\""
   verify "a set that this processor lacks" 0 "$folder/forged" "${middle[@]}" --data "$folder/moved/small"
 done
 

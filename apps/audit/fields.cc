@@ -1,0 +1,68 @@
+#include "apps/audit/fields.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace lockstep {
+namespace {
+
+constexpr Check kNone = Check::none;
+
+constexpr Fields kTable[] = {
+    {"*", "time", kNone, "times"},
+    {"*", "weights_sha256"},
+    {"train", "epoch loss penalty batch_top1 learning_rate"},
+    {"train", "loss_scale loss_scale_good_steps skipped_steps"},
+    {"train", "images_per_s seconds_per_batch exposed_communication loader_wait", kNone, "speeds"},
+    {"train", "forward backward optimizer straggler straggler_seconds", kNone, "speeds"},
+    {"evaluation", "epoch top1 top5 loss f1 balanced_accuracy auc samples"},
+    {"test", "epoch top1 top5 loss f1 balanced_accuracy auc samples"},
+    {"epoch", "epoch val_loss val_acc val_top5"},
+    {"epoch", "loss acc", Check::mean},
+    {"epoch", "seconds", kNone, "times"},
+    {"host", "*", kNone, "hosts"},
+    {"shares", "*", kNone, "shares of ranks"},
+    {"change", "*", kNone, "shares of ranks"},
+    {"summary", "best test status reason"},
+    {"summary", "step result", kNone, ""},  // fields of other groups have their values
+    {"summary", "interruption", kNone, "why the run stopped"},
+    {"summary", "changes", kNone, "shares of ranks"},
+    {"summary", "times", kNone, "times"},
+    {"summary", "run", kNone, "names of folders"},
+    {"classes", "set about step samples classes per_class measures curves pairs confusion"},
+    {"classes", "mistakes"},
+    {"state", "parameters optimizer ema wire names"},
+    {"state", "step samples epoch seed model vocabulary evaluation target_reached best best_by"},
+    {"state", "next_best evaluations_since tested loss_scale residuals"},
+    {"fact", "program dataset model network precision statistics class_weights files words"},
+    {"fact", "sample_format normalisation class_names"},
+    // All files of a start must agree on these. The replay has the options of the start.
+    {"fact", "id parent began", kNone, "ids"},
+    {"fact", "command commands data", kNone, "commands"},
+    {"fact", "options changed_options recipe_options", kNone, "options without effect"},
+    {"fact", "steps seed global_batch shards threads", kNone, "options without effect"},
+    {"fact", "version compiler libraries", kNone, "versions"},
+    {"fact", "arithmetic device tuning memory compute", kNone, "processors"},
+    {"fact", "host hosts placement", kNone, "hosts"},
+    {"fact", "ranks all_threads sums communication", kNone, "ranks"},
+};
+
+bool contains(std::string_view names, std::string_view name) {
+  while (!names.empty()) {
+    const std::string_view one = names.substr(0, names.find(' '));
+    if (one == "*" || one == name) return true;
+    names.remove_prefix(std::min(one.size() + 1, names.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+const Fields* find_field(std::string_view group, std::string_view name) {
+  const Fields* const found = std::ranges::find_if(kTable, [&](const Fields& row) {
+    return contains(row.group, group) && contains(row.names, name);
+  });
+  return found == std::end(kTable) ? nullptr : found;
+}
+
+}  // namespace lockstep

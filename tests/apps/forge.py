@@ -1,0 +1,208 @@
+"""Forges a run: forge.py RUN FOLDER makes a copy for each forgery, FOLDER/NUMBER, and prints their names. forge.py RUN NAME
+JSON gives the option NAME this value in every file of the run."""
+import json
+import os
+import shutil
+import sys
+
+import h5py
+import numpy
+
+# No replay can repeat these. verify_run names them.
+MEASURED = {"time", "seconds", "images_per_s", "seconds_per_batch", "exposed_communication", "loader_wait", "forward",
+            "backward", "optimizer", "straggler", "straggler_seconds"}
+UNCHECKED = {"summary.json/run", "summary.json/times", "summary.json/changes"}
+
+run = sys.argv[1]
+forgeries = {}
+
+
+def changed(value):
+    """Another value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float)):
+        return value + 1 if isinstance(value, int) else value * 0.5 + 0.125
+    if isinstance(value, list):
+        return [changed(value[0])] + value[1:] if value else [1]
+    if isinstance(value, dict):
+        name = sorted(value)[0] if value else "forged"
+        return {**value, name: changed(value.get(name))}
+    return "forged" if value is None else str(value) + " "
+
+
+def rewrite(name, change):
+    """Replaces a text file of the run."""
+    path = os.path.join(run, name)
+    with open(path) as file:
+        text = file.read()
+    os.remove(path)  # it may be a link to that of another copy
+    with open(path, "w") as file:
+        file.write(change(text))
+
+
+def in_json(name, path):
+    """Changes the member of a JSON file."""
+    def change(text):
+        whole = json.loads(text)
+        place = whole
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = changed(place[path[-1]])
+        return json.dumps(whole, indent=2) + "\n"
+    rewrite(name, change)
+
+
+def in_line(number, field, value=None):
+    """Changes a field of a line of metrics.jsonl."""
+    def change(text):
+        lines = text.splitlines()
+        line = json.loads(lines[number])
+        line[field] = changed(line[field]) if value is None else value
+        lines[number] = json.dumps(line)
+        return "\n".join(lines) + "\n"
+    rewrite("metrics.jsonl", change)
+
+
+def in_checkpoint(name, change):
+    with h5py.File(os.path.join(run, "checkpoints", name), "r+") as file:
+        change(file)
+
+
+def fresh(name):
+    """A hard link would be changed with its file."""
+    path = os.path.join(run, "checkpoints", name)
+    shutil.copy(path, path + ".copy")
+    os.replace(path + ".copy", path)
+
+
+def collect_log():
+    """The last line of each kind, and each of its fields."""
+    with open(os.path.join(run, "metrics.jsonl")) as file:
+        lines = [json.loads(line) for line in file]
+    last = {line["kind"]: number for number, line in enumerate(lines)}
+    for kind, number in last.items():
+        if kind in ("host", "shares", "change"):
+            continue
+        for field in lines[number]:
+            if field not in MEASURED | {"kind"}:
+                forgeries["metrics.jsonl/%s/%s" % (kind, field)] = lambda n=number, f=field: in_line(n, f)
+        if kind != "run":
+            forgeries["metrics.jsonl/%s/unknown" % kind] = lambda n=number: in_line(n, "accuracy_of_a_friend", 0.999)
+
+    def invent(text):
+        line = json.loads(text.splitlines()[last["evaluation"]])
+        return text + json.dumps({**line, "step": line["step"] + 1000, "top1": 0.999}) + "\n"
+
+    def hide(text):
+        lines = text.splitlines()
+        del lines[last["evaluation"]]
+        return "\n".join(lines) + "\n"
+    forgeries["metrics.jsonl/invented evaluation"] = lambda: rewrite("metrics.jsonl", invent)
+    forgeries["metrics.jsonl/hidden evaluation"] = lambda: rewrite("metrics.jsonl", hide)
+
+
+def collect_json(name, skipped=()):
+    with open(os.path.join(run, name)) as file:
+        whole = json.load(file)
+    for field, value in whole.items():
+        if "%s/%s" % (name, field) in UNCHECKED or field in skipped:
+            continue
+        paths = [(field,)]
+        if field in ("result", "best", "test", "measures") and isinstance(value, dict):
+            paths = [(field, inner) for inner in value]
+        for path in paths:
+            forgeries["%s/%s" % (name, "/".join(path))] = lambda p=path: in_json(name, p)
+
+
+def collect_checkpoint(name):
+    def array(section):
+        def change(file):
+            names = []
+            file[section].visititems(lambda path, item: names.append(path) if isinstance(item, h5py.Dataset) else None)
+            values = file[section][names[-1]][...]
+            values.flat[0] += 0.5
+            file[section][names[-1]][...] = values
+        return change
+
+    def zeros(section):
+        def change(file):
+            file[section].visititems(
+                lambda path, item: item.__setitem__(..., 0) if isinstance(item, h5py.Dataset) else None)
+        return change
+
+    def attribute(field):
+        def change(file):
+            value = file.attrs[field]
+            value = value.decode() if isinstance(value, bytes) else value
+            if isinstance(value, str):
+                file.attrs[field] = value + "1"
+            else:
+                file.attrs.modify(field, value + numpy.ones_like(value))
+        return change
+
+    def fact(field):
+        def change(file):
+            facts = json.loads(file.attrs["facts"])
+            facts[field] = changed(facts[field])
+            file.attrs["facts"] = json.dumps(facts)
+        return change
+
+    def remove(section):
+        def change(file):
+            del file[section]
+        return change
+    with h5py.File(os.path.join(run, "checkpoints", name), "r") as file:
+        sections = [path for group in file for path in (
+            ["optimizer/" + slot for slot in file[group]] if group == "optimizer" else [group])]
+        changes = {"%s" % section: array(section) for section in sections}
+        if name == "best.h5":
+            changes.update({section + " zero": zeros(section) for section in sections})
+        else:
+            changes.update({section + " gone": remove(section) for section in sections if section != "parameters"})
+            changes.update({"attribute " + field: attribute(field) for field in file.attrs if field != "facts"})
+            facts = json.loads(file.attrs["facts"])
+            changes.update({"fact " + field: fact(field) for field in facts})
+    for what, change in changes.items():
+        forgeries["%s/%s" % (name, what)] = lambda c=change: (fresh(name), in_checkpoint(name, c))
+
+
+def collect_config():
+    forgeries["config.toml/lr"] = lambda: rewrite("config.toml", lambda text: text.replace("\nlr=", "\nlr=1", 1))
+    forgeries["config.toml/quoted key"] = lambda: rewrite("config.toml", lambda text: text + '"lr" = 5\n')
+    forgeries["config.toml/key with a space"] = lambda: rewrite("config.toml", lambda text: text + 'trace = "t.json"\n')
+
+
+def set_option(name, value):
+    def of_facts(text):
+        facts = json.loads(text)
+        if "options" in facts:
+            facts["options"][name] = value
+        return json.dumps(facts)
+
+    def of_file(file):
+        file.attrs["facts"] = of_facts(file.attrs["facts"])
+    rewrite("summary.json", of_facts)
+    rewrite("metrics.jsonl", lambda text: "".join(of_facts(line) + "\n" for line in text.splitlines()))
+    rewrite("config.toml", lambda text: "\n".join(
+        [line for line in text.splitlines() if not line.startswith(name + "=")] + [name + "=" + json.dumps(value), ""]))
+    for file in os.listdir(os.path.join(run, "checkpoints")):
+        fresh(file)
+        in_checkpoint(file, of_file)
+
+
+collect_log()
+collect_json("summary.json", skipped=("commands", "changed_options", "recipe_options"))
+collect_json("evaluation.json")
+for file_name in sorted(os.listdir(os.path.join(run, "checkpoints"))):
+    collect_checkpoint(file_name)
+collect_config()
+if len(sys.argv) > 3:
+    set_option(sys.argv[2], json.loads(sys.argv[3]))
+else:
+    original = run
+    for index, (forgery, forge) in enumerate(forgeries.items()):
+        run = os.path.join(sys.argv[2], str(index))
+        shutil.copytree(original, run, copy_function=os.link)
+        forge()
+        print(forgery)
