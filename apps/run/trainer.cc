@@ -231,6 +231,10 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     if (memory) memory->remove();
     return kExitSuccess;
   }
+  agree(setup.comm, [&] {
+    const bool own = find(datasets(), options.data.dataset).own && !place.folder().empty();
+    if (own && setup.comm.rank() == 0) keep_fingerprints(place.folder(), setup.data);
+  });
   const int code = run_to_the_end(
       {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline}, progress,
       resumption.run, trace.get());
