@@ -64,7 +64,7 @@ Bytes tiff_of(const Bytes& pixels, std::uint32_t width, std::uint32_t height, in
   return file;
 }
 
-/// Of 32 bits, 2 x 1 pixels, with a header of `header` bytes and masks if it has room for them.
+/// 2 x 1 pixels of 32 bits, with a header of `header` bytes and masks if it has room for them.
 Bytes bmp_of(const Bytes& pixels, std::uint8_t header, bool masks, std::uint8_t alpha) {
   Bytes file(14 + header);
   file[0] = 'B', file[1] = 'M', file[10] = 14 + header, file[14] = header;

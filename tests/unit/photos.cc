@@ -329,11 +329,10 @@ TEST_F(Photos, NeverTakePartsForClasses) {
   write_picture(at("bullet_train/c.png"), 30, 30, 1);  // a class
   EXPECT_THAT(open().notes, Contains(HasSubstr("not used: " + at("bullet_train").string())));
   fs::rename(at("bullet_train"), at("train/bullet_train"));
-  fs::rename(at("val"), at("val_2"));
+  fs::rename(at("val"), at("two"));
   EXPECT_EQ(open_folder(divided).class_names[0], "bullet_train");
   fs::remove_all(at("train/bullet_train"));
   fs::rename(at("train"), at("one"));
-  fs::rename(at("val_2"), at("two"));
   const auto refused = testing::AllOf(HasSubstr("one, two"), HasSubstr("not classes"));
   EXPECT_THAT(refusal(), refused);
   EXPECT_THAT(refusal(divided), refused);
