@@ -9,7 +9,6 @@
 #include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/data/names.h"
 #include "src/data/normalisation.h"
 #include "src/data/validation.h"
 #include "src/device/devices.h"
@@ -322,25 +321,6 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& pla
   return source;
 }
 
-namespace {
-
-/// Whether `directory`, with the test samples of `identity`, contains those that the run was
-/// trained on: the same samples, or those in the train/ of its folder.
-bool are_training_images(const DataOfCheckpoint& trained, const std::string& identity,
-                         const std::filesystem::path& directory) {
-  std::error_code unknown;
-  const auto place = std::filesystem::weakly_canonical(directory, unknown);
-  if (part_named(place.filename().string()) == kTrain &&
-      std::filesystem::equivalent(place.parent_path(), trained.folder, unknown))
-    return true;
-  for (const auto& [name, value] : named_values(trained.identity, " = "))
-    for (const auto& [other, now] : named_values(identity, " = "))
-      if (name.starts_with("training ") && other.starts_with("test ") && value == now) return true;
-  return false;
-}
-
-}  // namespace
-
 DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
   const DataOfCheckpoint& run = checkpoint.images;
   const bool takes_tables = checkpoint.dataset == "folder";
@@ -370,10 +350,9 @@ DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
 
 OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace& place,
                          const HostRanks& host, std::vector<std::string>& notes) {
-  const std::string& directory = place.folder;
   const DatasetEntry& entry = checkpoint.source();
   const bool generated = entry.files.empty();
-  if (generated && !directory.empty())
+  if (generated && !place.folder.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
   const bool test_only = entry.open_test != nullptr;
   DataSource source = source_of(checkpoint, place);
@@ -384,13 +363,13 @@ OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace&
   if (!data.test) data.test = std::move(data.validation);
   notes.insert(notes.end(), data.notes.begin(), data.notes.end());
   normalise(*data.test, checkpoint.images.normalisation, checkpoint.file);
-  if (test_only && are_training_images(checkpoint.images, data.identity, directory))
-    notes.push_back(fmt::format("{} contains the training images of the run", directory));
   const std::string difference =
       first_other_file(checkpoint.images.identity, data.identity, test_only);
   if (!difference.empty()) {
     notes.push_back(fmt::format("the data differ from those that {} was trained on: {}",
                                 checkpoint.file, difference));
+    if (entry.own) notes.push_back(note_of_trained(checkpoint.file, *data.test));
+    if (notes.back().empty()) notes.pop_back();
   }
   if (checkpoint.images.class_names.size() == data.class_names.size())
     data.class_names = checkpoint.images.class_names;

@@ -3,15 +3,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/normalisation.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
+
+/// In the folder of a run: the fingerprints of its training and validation samples, numbers of 8
+/// bytes, sorted.
+constexpr const char* kFingerprints = "samples.bin";
 
 /// "new are wolf; missing are cat"; empty if both lists contain the same names.
 std::string other_classes(const std::vector<std::string>& before,
@@ -64,6 +70,31 @@ std::string first_other_file(const std::string& before, const std::string& now, 
   }
   std::erase_if(present, optional);
   return present.empty() ? "" : present.begin()->first + " is new";
+}
+
+void keep_fingerprints(const std::filesystem::path& folder, const OpenedData& data) {
+  std::vector<std::uint64_t> all;
+  for (const Dataset* set : {data.train.get(), data.validation.get()})
+    for (std::int64_t i = 0; set != nullptr && i < set->size(); ++i)
+      all.push_back(set->fingerprint(i));
+  std::ranges::sort(all);
+  replace_file(folder / kFingerprints,
+               {reinterpret_cast<const char*>(all.data()), all.size() * sizeof all[0]});
+}
+
+std::string note_of_trained(const std::filesystem::path& checkpoint, const Dataset& test) {
+  const auto folder = std::filesystem::absolute(checkpoint).parent_path().parent_path();
+  const std::string text = read_file(folder / kFingerprints).value_or("");
+  const std::span all(reinterpret_cast<const std::uint64_t*>(text.data()),
+                      text.size() / sizeof(std::uint64_t));
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < test.size() && !all.empty(); ++i)
+    count += std::ranges::binary_search(all, test.fingerprint(i));
+  if (count == 0) return "";
+  return fmt::format(
+      "{} of {} evaluated samples are training samples of this run, or validation samples. The "
+      "accuracy is too high.",
+      count, test.size());
 }
 
 void require_same_data(const Resumption& resumption, const OpenedData& data) {

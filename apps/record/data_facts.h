@@ -2,6 +2,7 @@
 // classes and normalisation.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@ std::string words_of_texts(const OpenedData& data);
 /// `only_now`: files that are only in `before` do not count.
 std::string first_other_file(const std::string& before, const std::string& now,
                              bool only_now = false);
+
+/// Writes the fingerprints of the training and validation samples to the folder of the run. Throws
+/// Error.
+void keep_fingerprints(const std::filesystem::path& folder, const OpenedData& data);
+/// A note that counts the samples of `test` that are among those of the run of `checkpoint`, a file
+/// in its folder. Empty: there are none, or the folder has no fingerprints.
+std::string note_of_trained(const std::filesystem::path& checkpoint, const Dataset& test);
 
 /// Throws a usage Error if the checkpoint was trained on other data: the classes that are new or
 /// missing, or the first file that differs.

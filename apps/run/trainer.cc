@@ -235,6 +235,10 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     if (memory) memory->remove();
     return kExitSuccess;
   }
+  agree(setup.comm, [&] {
+    const bool own = find(datasets(), options.data.dataset).own && !place.folder().empty();
+    if (own && setup.comm.rank() == 0) keep_fingerprints(place.folder(), setup.data);
+  });
   const auto forget = [&](int code) {
     if (memory && !end_of(code).keeps_states) memory->remove();
     return code;

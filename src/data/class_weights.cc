@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
 #include "src/base/text.h"
+#include "src/data/text/text_file.h"
 #include "src/files/file.h"
 
 namespace lockstep {
@@ -58,7 +59,7 @@ std::vector<float> read_class_weights(const std::filesystem::path& file,
   };
   std::vector<std::optional<float>> found(classes.size());
   std::int64_t number = 0;
-  for (const std::string& line : lines_of(*text)) {
+  for (const std::string& line : lines_of(with_unix_ends(*text))) {
     const std::string where = fmt::format("{}, line {}", file.string(), ++number);
     std::string own =
         number == 1 && line.starts_with(kByteOrderMark) ? line.substr(kByteOrderMark.size()) : line;

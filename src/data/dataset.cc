@@ -5,6 +5,7 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/data/augment.h"
+#include "src/data/copies.h"
 #include "src/data/names.h"
 #include "src/data/samples.h"
 
@@ -35,6 +36,12 @@ std::vector<std::string> DamageLog::take() {
 const std::uint8_t* Dataset::stored(std::int64_t, std::uint8_t*) const {
   expect(false, "a data set without stored samples was asked for one");
   return nullptr;
+}
+
+std::uint64_t Dataset::fingerprint(std::int64_t index) const {
+  std::vector<std::uint8_t> buffer(format_.bytes());
+  return fingerprint_of(
+      {reinterpret_cast<const char*>(stored(index, buffer.data())), buffer.size()});
 }
 
 void Dataset::read(std::int64_t index, Random* random, void* out, Type type) const {

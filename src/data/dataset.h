@@ -101,6 +101,10 @@ class Dataset {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// The path of the image file that is this sample; empty: it is no file.
   virtual std::string file(std::int64_t) const { return {}; }
+  /// A number of the content of a sample. Copies have the same, in every run.
+  virtual std::uint64_t fingerprint(std::int64_t index) const;
+  /// The bytes in which samples of one fingerprint differ; empty: in none. Throws DamagedSample.
+  virtual std::vector<std::uint8_t> content(std::int64_t) const { return {}; }
   /// The beginning of the text that is this sample, in UTF-8 on one line; empty: it is no text.
   virtual std::string excerpt(std::int64_t) const { return {}; }
   /// "CIFAR-10, 50000 training images from /data/cifar10"

@@ -1,5 +1,7 @@
 #include "src/data/names.h"
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <utility>
 
@@ -12,6 +14,38 @@ namespace {
 /// Whether `words`, each between two slashes, contains `word`.
 bool contains(std::string_view words, const std::string& word) {
   return words.find("/" + word + "/") != words.npos;
+}
+
+/// The words of `name` in small letters; some may be empty.
+std::vector<std::string> words_of(const std::string& name) {
+  std::string words = lower_case(name);
+  for (char& letter : words)
+    if (letter >= 0 && std::isalnum(letter) == 0) letter = '/';
+  return split(words, '/');
+}
+
+/// part_named() if `whole`, else part_in().
+std::optional<SetPart> part_of(const std::string& name, bool whole) {
+  constexpr std::string_view kOthers =
+      "//set/sets/data/dataset/split/folder/images/image/imgs/img/photos/pictures/texts/";
+  constexpr std::array<std::string_view, kParts> kWords{
+      "/train/training/trainset/traindata/trainimages/",
+      "/val/valid/validation/valset/valdata/valimages/eval/evaluation/dev/devset/",
+      "/test/testing/testset/testdata/testimages/"};
+  std::optional<SetPart> found;
+  for (std::string word : words_of(name)) {
+    if (!whole) word.erase(std::min(word.find_first_of("0123456789"), word.size()));
+    const auto part =
+        std::ranges::find_if(kWords, [&](auto words) { return contains(words, word); });
+    if (word.empty() || part == kWords.end()) {
+      if (whole && !contains(kOthers, word)) return {};
+      continue;
+    }
+    const auto now = static_cast<SetPart>(part - kWords.begin());
+    if (found && *found != now) return {};
+    found = now;
+  }
+  return found;
 }
 
 /// `name` in composed Unicode form, without case, accents and spaces at its ends. Bytes that are
@@ -61,13 +95,9 @@ std::string look_alikes(const std::vector<std::string>& names) {
          listed(pairs);
 }
 
-std::optional<SetPart> part_named(const std::string& name) {
-  constexpr std::array<std::string_view, kParts> kNames{
-      "/train/training/", "/val/valid/validation/eval/dev/", "/test/testing/"};
-  for (std::size_t part = 0; part < kParts; ++part)
-    if (contains(kNames[part], lower_case(name))) return static_cast<SetPart>(part);
-  return {};
-}
+std::optional<SetPart> part_named(const std::string& name) { return part_of(name, true); }
+
+std::optional<SetPart> part_in(const std::string& name) { return part_of(name, false); }
 
 bool is_of_system(const std::string& name) {
   // Windows, macOS, Linux, storage of Synology, QNAP and NetApp, languages and trackers of runs.

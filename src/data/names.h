@@ -21,8 +21,12 @@ std::string lower_case(std::string text);
 /// "these classes differ only in case, ...: "a" and "A"": names that look alike. Empty: none do.
 std::string look_alikes(const std::vector<std::string>& names);
 
-/// The part of a data set in a folder of this name, in small or capital letters.
+/// The part of a data set in a folder of this name, such as "Training" or "test_set".
 std::optional<SetPart> part_named(const std::string& name);
+
+/// The part that a word of the name means, such as of "imagenet-train" or "val2017". Classes can
+/// have such names, such as "bullet_train". Empty: no word means a part, or words mean two.
+std::optional<SetPart> part_in(const std::string& name);
 
 /// Whether the file or folder is hidden, or has a name that systems and tools give to their own.
 bool is_of_system(const std::string& name);

@@ -6,6 +6,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/text.h"
+#include "src/data/copies.h"
 #include "src/data/names.h"
 
 namespace lockstep {
@@ -119,6 +120,7 @@ OpenedData open_data(const DatasetEntry& entry, const DataSource& source) {
     pair = entry.open(source);
     if (source.validation.any() && !pair.validation) divide(pair, source.validation);
     note_classes(pair);
+    if (entry.own && source.host.rank == 0) note_copies(pair, source.host.progress);
   });
   return pair;
 }

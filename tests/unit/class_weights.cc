@@ -51,6 +51,7 @@ TEST(ClassWeights, AFileNamesEachClassOnce) {
   EXPECT_EQ(read("\xef\xbb\xbf"
                  "class,weight\r\nfox,3\r\ncat,1e-3\r\ndog, small,7\r\n"),
             (Weights{1e-3f, 7, 3}));
+  EXPECT_EQ(read("fox,3\rcat,1\rdog, small,7\r"), (Weights{1, 7, 3}));
   const std::string rest = "fox,3\ndog, small,1\n";
   expect_error({"line 3", "wolf", "cat"}, [&] { read(rest + "wolf,1\ncat,1\n"); });
   expect_error({"line 4", "fox", "already"}, [&] { read(rest + "cat,1\nfox,1\n"); });

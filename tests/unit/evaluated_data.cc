@@ -5,6 +5,7 @@
 #include <set>
 
 #include "apps/record/checkpoint_use.h"
+#include "apps/record/data_facts.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
 #include "src/data/normalisation.h"
@@ -40,8 +41,13 @@ class EvaluatedData : public testing::Test {
     source.images.size = size;
     const OpenedData pair = open_data(find(datasets(), dataset), source);
     seen_ = pair.evaluated().size();
-    EvaluatedCheckpoint checkpoint{
-        .file = "c.h5", .dataset = dataset, .model = "m", .precision = "fp32", .weights = "raw"};
+    fs::create_directories(root_ / "run");
+    keep_fingerprints(root_ / "run", pair);
+    EvaluatedCheckpoint checkpoint{.file = root_ / "run/checkpoints/c.h5",
+                                   .dataset = dataset,
+                                   .model = "m",
+                                   .precision = "fp32",
+                                   .weights = "raw"};
     const SampleFormat& format = pair.train->format();
     checkpoint.images = {.class_names = pair.class_names,
                          .normalisation = to_text(format.normalisation, format.size.channels),
@@ -110,7 +116,9 @@ TEST_F(EvaluatedData, AnotherFolderGivesAllImages) {
   make(root_ / "own", "abc", 40, "x");
   const EvaluatedCheckpoint checkpoint = trained_on(root_ / "own", 0.25);
   make(root_ / "other", "abc", 50, "y");
+  fs::remove_all(root_ / "own");  // the run knows its samples
   EXPECT_EQ(taken(checkpoint, root_ / "other"), 150);
+  EXPECT_TRUE(noted("120 of 150 evaluated samples are training samples")) << all_notes();
   EXPECT_TRUE(noted("150 of 150 images")) << all_notes();
   make(root_ / "some", "b", 9, "x");  // names that the run has too
   EXPECT_EQ(taken(checkpoint, root_ / "some"), 9);
@@ -134,11 +142,11 @@ TEST_F(EvaluatedData, OfPartsMayBeNamedThemselves) {
   fs::copy(root_ / "own/train", root_ / "copy", fs::copy_options::recursive);
   for (const char* name : {"own/train", "own/train/", "copy"}) {
     EXPECT_EQ(taken(checkpoint, root_ / name), 40) << name;
-    EXPECT_TRUE(noted("training images")) << name << ": " << all_notes();
+    EXPECT_TRUE(noted("training samples")) << name << ": " << all_notes();
   }
   write_image(root_ / "own/train/a/w.png", 7);
   EXPECT_EQ(taken(checkpoint, root_ / "own/train"), 41);
-  EXPECT_TRUE(noted("training images")) << all_notes();
+  EXPECT_TRUE(noted("training samples")) << all_notes();
   fs::remove_all(root_ / "own/test");
   expect_error({"train", "test"}, [&] { taken(checkpoint, root_ / "own"); });
 }
@@ -160,7 +168,7 @@ TEST_F(EvaluatedData, OfOneSizeInMemoryIsTheSame) {
   EXPECT_EQ(taken(checkpoint, root_ / "own"), 12);
   EXPECT_EQ(taken(checkpoint, root_ / "other"), 7);
   EXPECT_EQ(taken(checkpoint, root_ / "own/train"), 40);
-  EXPECT_TRUE(noted("training images")) << all_notes();
+  EXPECT_TRUE(noted("training samples")) << all_notes();
 }
 
 TEST_F(EvaluatedData, OfPackedImagesIsAPart) {
@@ -199,7 +207,7 @@ TEST_F(EvaluatedData, OfArraysForTrainingIsNoted) {
   fs::copy_file(root_ / "arrays/train.h5", root_ / "arrays/test.h5",
                 fs::copy_options::overwrite_existing);
   EXPECT_EQ(taken(checkpoint, root_ / "arrays"), 6);
-  EXPECT_TRUE(noted("training images")) << all_notes();
+  EXPECT_TRUE(noted("training samples")) << all_notes();
 }
 
 }  // namespace

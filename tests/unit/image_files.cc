@@ -26,10 +26,19 @@ Bytes stored(const std::string& name) {
 // 3 x 2 pixels: red, green, blue; (10, 20, 30), (200, 100, 50), white.
 const Bytes kPixels{255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30, 200, 100, 50, 255, 255, 255};
 
-/// Without compression, 8-bit RGB.
-Bytes tiff_of(const Bytes& pixels, std::uint32_t width, std::uint32_t height, int orientation = 1) {
-  constexpr std::uint32_t kEntries = 9, kBits = 8 + 2 + 12 * kEntries + 4, kPixelsBegin = kBits + 6;
-  Bytes file{'I', 'I', 42, 0, 8, 0, 0, 0, kEntries, 0};
+/// Bands of a TIFF file besides its colours.
+struct Bands {
+  std::uint32_t count = 3;        ///< of all bands: 3 of RGB, 1 of grey, and others
+  int extra = -1;                 ///< the meaning of the first other one; -1: none is declared
+  std::uint32_t photometric = 2;  ///< RGB
+};
+
+/// Without compression, 8 bits.
+Bytes tiff_of(const Bytes& pixels, std::uint32_t width, std::uint32_t height, int orientation = 1,
+              const Bands& bands = {}) {
+  const std::uint32_t entries = bands.extra < 0 ? 9 : 10, bits = 8 + 2 + 12 * entries + 4,
+                      begin = bits + 2 * bands.count;
+  Bytes file{'I', 'I', 42, 0, 8, 0, 0, 0, static_cast<std::uint8_t>(entries), 0};
   const auto add = [&](std::uint32_t number, int bytes) {
     for (int i = 0; i < bytes; ++i) file.push_back(static_cast<std::uint8_t>(number >> 8 * i));
   };
@@ -41,15 +50,26 @@ Bytes tiff_of(const Bytes& pixels, std::uint32_t width, std::uint32_t height, in
   };
   entry(256, 1, width);
   entry(257, 1, height);
-  entry(258, 3, kBits);
+  entry(258, bands.count, bands.count == 2 ? 0x80008 : bits);
   entry(259, 1, 1);
-  entry(262, 1, 2);
-  entry(273, 1, kPixelsBegin);
+  entry(262, 1, bands.photometric);
+  entry(273, 1, begin);
   entry(274, 1, static_cast<std::uint32_t>(orientation));
-  entry(277, 1, 3);
+  entry(277, 1, bands.count);
   entry(279, 1, static_cast<std::uint32_t>(pixels.size()));
+  if (bands.extra >= 0) entry(338, 1, static_cast<std::uint32_t>(bands.extra));
   add(0, 4);
-  for (int c = 0; c < 3; ++c) add(8, 2);
+  for (std::uint32_t c = 0; c < bands.count; ++c) add(8, 2);
+  file.insert(file.end(), pixels.begin(), pixels.end());
+  return file;
+}
+
+/// 2 x 1 pixels of 32 bits, with a header of `header` bytes and masks if it has room for them.
+Bytes bmp_of(const Bytes& pixels, std::uint8_t header, bool masks, std::uint8_t alpha) {
+  Bytes file(14 + header);
+  file[0] = 'B', file[1] = 'M', file[10] = 14 + header, file[14] = header;
+  file[18] = 2, file[22] = 1, file[26] = 1, file[28] = 32, file[30] = masks ? 3 : 0;
+  if (header > 40) file[56] = file[59] = file[62] = 255, file[69] = alpha;
   file.insert(file.end(), pixels.begin(), pixels.end());
   return file;
 }
@@ -105,6 +125,28 @@ TEST(ImageFiles, GreyBecomesRgbAndWhiteShowsThrough) {
   expect_near(jpeg, 4, 4, {90, 90, 90});
 }
 
+TEST(ImageFiles, AFourthBandIsAlphaOnlyIfDeclared) {
+  const Bytes pixels{10, 20, 30, 51, 40, 50, 60, 0}, rgb{10, 20, 30, 40, 50, 60},
+      multiplied{214, 224, 234, 255, 255, 255}, separate{206, 208, 210, 255, 255, 255};
+  const auto tiff = [&](const Bands& bands) {
+    return decode_image(tiff_of(pixels, 8 / bands.count, 1, 1, bands), "a").pixels;
+  };
+  EXPECT_EQ(tiff({4}), rgb);
+  EXPECT_EQ(tiff({4, 0}), rgb);
+  EXPECT_EQ(tiff({4, 1}), multiplied);
+  EXPECT_EQ(tiff({4, 2}), separate);
+  EXPECT_EQ(tiff({2, 2, 1})[3], (30 * 51 + 255 * 204 + 127) / 255);  // grey
+  EXPECT_EQ(tiff({2, 0, 1})[3], 30);
+  const Bytes bgra{30, 20, 10, 51, 60, 50, 40, 0};
+  const auto bmp = [&](std::uint8_t header, bool masks, std::uint8_t alpha) {
+    return decode_image(bmp_of(bgra, header, masks, alpha), "a").pixels;
+  };
+  EXPECT_EQ(bmp(40, false, 0), rgb);
+  EXPECT_EQ(bmp(108, false, 255), rgb);
+  EXPECT_EQ(bmp(108, true, 0), rgb);
+  EXPECT_EQ(bmp(108, true, 255), separate);
+}
+
 /// The quarters of an upright image by EXIF's orientation of the stored one: red 0, green 1, blue
 /// 2, black 3.
 const std::vector<std::vector<int>> kUpright{{0, 1, 2, 3}, {1, 0, 3, 2}, {3, 2, 1, 0},
@@ -130,7 +172,13 @@ TEST(ImageFiles, JpegOfAllKinds) {
                     {16, 16, 3});
   Bytes inks;  // as Adobe stores them: 255 is no ink
   for (int i = 0; i < 64; ++i) inks.insert(inks.end(), {200, 100, 50, 204});
-  expect_near(decode_image(jpeg_of(inks, 8, 8, {Colours::cmyk}), "a"), 3, 3, {160, 80, 40});
+  Bytes file = jpeg_of(inks, 8, 8, {Colours::cmyk});
+  expect_near(decode_image(file, "a"), 3, 3, {160, 80, 40});
+  const Bytes adobe{0xff, 0xee, 0, 14};  // other readers do not look for this marker
+  const auto marker = std::ranges::search(file, adobe).begin();
+  ASSERT_NE(marker, file.end());
+  file.erase(marker, marker + 16);
+  expect_near(decode_image(file, "a"), 3, 3, {160, 80, 40});
 }
 
 TEST(ImageFiles, AreUpright) {

@@ -32,7 +32,9 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 
 /// A picture whose red grows from left to right and whose green grows downwards.
 void write_picture(const fs::path& file, int width, int height, int blue) {
@@ -276,6 +278,8 @@ TEST_F(Photos, KnowTheUsualNamesOfParts) {
        std::vector<std::array<std::string, 3>>{{"Training", "valid", "TESTING"},
                                                {"TRAIN", "Validation", "testing"},
                                                {"training", "EVAL", "Test"},
+                                               {"training_set", "dev-data", "TestImages"},
+                                               {"imagenet-train", "imagenet-val", "cats_test2"},
                                                {"Train", "dev", "test"}}) {
     for (std::size_t i = 0; i < 3; ++i) fs::rename(at(now[i]), at(names[i]));
     now = names;
@@ -317,6 +321,37 @@ TEST_F(Photos, NeverTakeAPartForAClass) {
   fs::rename(at("val"), at("Testing"));
   fs::remove_all(at("cat"));
   EXPECT_THAT(refusal(divided), HasSubstr("1 class folder: dog, and at least 2"));
+}
+
+TEST_F(Photos, NeverTakePartsForClasses) {
+  DataSource divided = source();
+  divided.validation = 0.5;
+  write_picture(at("bullet_train/c.png"), 30, 30, 1);  // a class
+  EXPECT_THAT(open().notes, Contains(HasSubstr("not used: " + at("bullet_train").string())));
+  fs::rename(at("bullet_train"), at("train/bullet_train"));
+  fs::rename(at("val"), at("two"));
+  EXPECT_EQ(open_folder(divided).class_names[0], "bullet_train");
+  fs::remove_all(at("train/bullet_train"));
+  fs::rename(at("train"), at("one"));
+  const auto refused = testing::AllOf(HasSubstr("one, two"), HasSubstr("not classes"));
+  EXPECT_THAT(refusal(), refused);
+  EXPECT_THAT(refusal(divided), refused);
+  EXPECT_THAT(error_of([&] {
+                open_test_folder(divided, {{"cat", "dog"}, to_text({}, 3)});
+              }),
+              refused);
+  put(at("one/notes.csv"), "");  // other files do not matter
+  EXPECT_THAT(refusal(divided), refused);
+  fs::rename(at("two/cat"), at("two/fox"));
+  EXPECT_EQ(open_folder(divided).class_names.size(), 2u);
+  for (const char* name : {"one", "two"}) fs::remove_all(at(name));
+  for (const char* name : {"my-train", "my-test"}) write_picture(at(name) / "c.png", 30, 30, 1);
+  EXPECT_THAT(refusal(divided), HasSubstr("not classes"));  // by their names
+  for (const char* name : {"train", "test"}) {
+    add_pictures(fmt::format("{0}_set/{0}_set", name), 2);
+    fs::remove_all(at(fmt::format("my-{}", name)));
+  }
+  EXPECT_EQ(open().class_names, (std::vector<std::string>{"cat", "dog"}));  // one folder more
 }
 
 TEST_F(Photos, LeaveOutWhatSystemsMake) {
@@ -430,10 +465,16 @@ TEST_F(Photos, NameClassesThatLookAlike) {
 
 TEST_F(Photos, OfTrainingInAnotherPartAreNoted) {
   const auto note = [](int count, const std::string& part) {
-    return testing::Contains(HasSubstr(fmt::format("{} of 4 {} images seem", count, part)));
+    return testing::Contains(
+        HasSubstr(fmt::format("{} of 4 {} samples are training samples", count, part)));
   };
-  const auto none = testing::Not(testing::Contains(HasSubstr("seem to be training images")));
-  EXPECT_THAT(open().notes, none);
+  const auto notes = [&](const DataSource& source) {
+    return open_data(find(datasets(), source.folder == folder_.path() ? "folder" : "packed"),
+                     source)
+        .notes;
+  };
+  const auto none = testing::Not(testing::Contains(HasSubstr("samples")));
+  EXPECT_THAT(notes(source()), none);
   fs::create_directory_symlink("train", at("test"));
   for (const int size : {16, 0}) {
     if (size == 0) {  // in memory
@@ -441,19 +482,36 @@ TEST_F(Photos, OfTrainingInAnotherPartAreNoted) {
       add_pictures("train", 2);
       fs::copy(at("train"), at("test"), fs::copy_options::recursive);
     }
-    EXPECT_THAT(open_folder(source(size)).notes, note(4, "test")) << size;
+    EXPECT_THAT(notes(source(size)), note(4, "test")) << size;
     fs::remove_all(at("test"));
   }
   fs::create_hard_link(at("train/cat/0.png"), at("val/dog/c.png"));
   fs::remove(at("val/dog/b.PNG"));
   fs::copy_file(at("train/dog/1.png"), at("val/cat/c.png"));
   fs::remove(at("val/cat/b.PNG"));
-  EXPECT_THAT(open().notes, note(2, "validation"));
-  EXPECT_THAT(open_packed(packed()).notes, note(2, "validation"));
+  EXPECT_THAT(notes(source()), note(2, "validation"));
+  EXPECT_THAT(notes(packed()), note(2, "validation"));
   EXPECT_THAT(notes_of_packing_, note(2, "validation"));
+  EXPECT_THAT(notes(source()),
+              Contains(HasSubstr("2 of 4 validation samples have a copy in anoth")));
   fs::remove(at("val/dog/c.png"));
   write_picture(at("val/dog/c.png"), 30, 30, 7);
-  EXPECT_THAT(open().notes, note(1, "validation"));
+  EXPECT_THAT(notes(source()), note(1, "validation"));
+}
+
+TEST_F(Photos, WithEqualEndsAndSizesAreNoCopies) {
+  constexpr std::uint32_t kWidth = 64;  // 12 kB of pixels, of which the check reads the ends
+  Bytes bmp{'B', 'M', 0, 0,      0, 0, 0, 0,      0, 0, 54, 0, 0, 0,  40,
+            0,   0,   0, kWidth, 0, 0, 0, kWidth, 0, 0, 0,  1, 0, 24, 0};
+  bmp.resize(54 + 3 * kWidth * kWidth, 9);
+  std::fill(bmp.begin() + 30, bmp.begin() + 54, 0);
+  put_image(at("train/cat/c.bmp"), bmp);
+  put_image(at("test/dog/c.bmp"), bmp);
+  const auto notes = [&] { return open_data(folder_set(), source()).notes; };
+  EXPECT_THAT(notes(), Contains(HasSubstr("1 of 1 test samples are training")));
+  bmp[6000] = 7;
+  put_image(at("test/dog/c.bmp"), bmp);
+  EXPECT_THAT(notes(), Not(Contains(HasSubstr("samples are"))));
 }
 
 TEST_F(Photos, OfOneMoreFolderAreFound) {

@@ -154,12 +154,44 @@ TEST_F(OwnTexts, OfAFolderAreThoseOfTheCsvFile) {
   EXPECT_EQ(csv.identity, data.identity);
   EXPECT_EQ(csv.vocabulary, data.vocabulary);
   fs::create_directory(folder_ / "two");
-  put(folder_ / "two/train.csv", "text,label\nbad one,neg\ngood one,pos\ngood one,pos\n");
+  put(folder_ / "two/train_data.csv", "text,label\nbad one,neg\ngood one,pos\ngood one,pos\n");
   put(folder_ / "two/test.tsv", "label\ttext\npos\tgood one\n");
   EXPECT_EQ(open(folder_ / "two").identity, data.identity);
   fs::remove(folder_ / "two/test.tsv");
+  for (const char* part : {"train", "test"})
+    fs::rename(folder_ / "d" / part, folder_ / "d" / fmt::format("own-{}", part));
+  EXPECT_EQ(open(folder_ / "d").identity, data.identity);
   put(folder_ / "two/test.jsonl", "{\"Label\": \"pos\", \"n\": [1], \"text\": \"good one\"}\n");
   EXPECT_EQ(open(folder_ / "two").identity, data.identity);
+}
+
+TEST_F(OwnTexts, OfOldMacsAreTheSame) {
+  std::string text = "text,label,part\na b,x,train\n\"c, c\",y,train\na b,y,test\n";
+  std::string json;
+  for (const char* label : {"x", "x", "y", "y"})
+    json += fmt::format("{{\"text\": \"a b\", \"label\": \"{}\"}}\n", label);
+  const OpenedData data = open(file(text));
+  std::ranges::replace(text, '\n', '\r');
+  EXPECT_EQ(open(file(text)).identity, data.identity);
+  for (const char end : {'\n', '\r'}) {
+    std::string lines = json;
+    std::ranges::replace(lines, '\n', end);
+    put(folder_ / "x.jsonl", lines);
+    EXPECT_EQ(open(folder_ / "x.jsonl", 0.5).class_names.size(), 2u);
+  }
+}
+
+TEST_F(OwnTexts, NoteTextsThatRepeat) {
+  const auto notes = [&](const std::string& rows) {
+    return fmt::format(
+        "{}", fmt::join(open(file("text,label,part\na,x,train\nb,y,train\n" + rows)).notes, "; "));
+  };
+  EXPECT_EQ(notes("c,x,val\nd,x,test\n").find("samples are"), std::string::npos);
+  const std::string all = notes("a,x,val\nc,y,val\na,y,test\nc,y,test\nb,y,train\n");
+  EXPECT_TRUE(mentions(all, {"1 of 2 validation samples are training samples", "x.csv:3"})) << all;
+  EXPECT_TRUE(mentions(all, {"1 of 2 test samples are training samples", "x.csv:5"})) << all;
+  EXPECT_TRUE(mentions(all, {"1 of 2 test samples are validation samples", "x.csv:6"})) << all;
+  EXPECT_TRUE(mentions(all, {"1 of 2 test samples have a copy in another class"})) << all;
 }
 
 TEST_F(OwnTexts, AreDividedAlikeInTrainingAndEvaluation) {
@@ -216,6 +248,7 @@ TEST_F(OwnTexts, AreRefusedWithFileAndLine) {
       {"text,label\na,x\n\"b,y\n", {"line 3", "no end"}},
       {"text,label,part\na,x,first\n", {"line 2", "\"first\"", "train, test"}},
       {"text,label\na\xE9,x\n", {"line 2", "0xE9", "iconv"}},
+      {"text,label\ra\xE9,x\r", {"line 2", "0xE9"}},
       {"\xFF\xFEt\0", {"UTF-16", "iconv"}},
       {"text,label\n", {"no training texts"}},
       {"text,label,part\na,x,train\nb,x,train\nc,y,test\n", {"one class, x", "2 are needed"}},

@@ -41,6 +41,13 @@ bool is_whole_bmp(Bytes file, const ImageSize& size) {
   return begin + (size.height - 1) * stride + (row + 7) / 8 <= std::ssize(file);
 }
 
+/// Whether the masks in the header of a BMP file declare alpha.
+bool declares_alpha(Bytes file) {
+  constexpr std::int64_t kLongHeader = 56, kMasks = 3;
+  return number_at(file, 14, 4) >= kLongHeader && number_at(file, 30, 4) == kMasks &&
+         number_at(file, 66, 4) != 0;
+}
+
 /// Whether the first frame of a GIF file is complete: its last block of data is empty.
 bool has_whole_frame(Bytes file) {
   constexpr std::size_t kHeader = 13, kFrameHeader = 10;
@@ -79,6 +86,8 @@ Image decode_other(const EncodedImage& file, int /*least*/) {
       stbi_load_from_memory(file.bytes.data(), bytes, &width, &height, &channels, 4),
       stbi_image_free);
   if (rgba == nullptr) fail_image(file.name, stbi_failure_reason());
+  if (file.bytes[0] == 'B' && !declares_alpha(file.bytes))  // stb_image takes it for alpha
+    for (std::int64_t i = 0; i < size.height * size.width; ++i) rgba.get()[4 * i + 3] = 255;
   return in_front_of_white(rgba.get(), {height, width, 3});
 }
 

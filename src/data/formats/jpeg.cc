@@ -89,15 +89,13 @@ struct Orientation {
   }
 };
 
-/// Adobe's files store the complement of the inks.
-std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk, bool complement) {
+/// Files store the complement of the inks, as Adobe does. Other readers assume it of all files,
+/// also of those without Adobe's marker.
+std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk) {
   std::vector<std::uint8_t> rgb(cmyk.size() / 4 * 3);
-  for (std::size_t i = 0; i < cmyk.size() / 4; ++i) {
-    const auto light = [&](std::size_t c) {
-      return complement ? cmyk[4 * i + c] : 255 - cmyk[4 * i + c];
-    };
-    for (std::size_t c = 0; c < 3; ++c)
-      rgb[3 * i + c] = static_cast<std::uint8_t>((light(c) * light(3) + 127) / 255);
+  for (std::size_t i = 0; i < rgb.size(); ++i) {
+    const std::size_t pixel = i / 3 * 4;
+    rgb[i] = static_cast<std::uint8_t>((cmyk[pixel + i % 3] * cmyk[pixel + 3] + 127) / 255);
   }
   return rgb;
 }
@@ -111,7 +109,7 @@ struct Wanted {
 
 struct Decoded {
   Image image;
-  bool cmyk = false, complement = false, too_large = false;
+  bool cmyk = false, too_large = false;
   int exif = 1;          ///< its orientation, 1 to 8
   ImageSize whole = {};  ///< of the stored image at the decoded scale
   Box region = {};       ///< that `image` is, in `whole`
@@ -160,7 +158,6 @@ Box region_of(const jpeg_decompress_struct& info, const Wanted& wanted, const De
 
 void read_pixels(jpeg_decompress_struct& info, const Wanted& wanted, Decoded& decoded) {
   decoded.cmyk = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
-  decoded.complement = info.saw_Adobe_marker == TRUE;
   info.out_color_space = decoded.cmyk ? JCS_CMYK : JCS_RGB;
   info.scale_denom = denominator_for(std::min(info.image_height, info.image_width), wanted.least);
   jpeg_start_decompress(&info);
@@ -211,7 +208,7 @@ Decoded decode(const EncodedImage& file, const Wanted& wanted) {
   Decoded decoded;
   if (!decode(file, wanted, errors, decoded)) fail_image(file.name, errors.message);
   if (decoded.too_large) require_size(file, decoded.image.size.height, decoded.image.size.width);
-  if (decoded.cmyk) decoded.image.pixels = rgb_of_cmyk(decoded.image.pixels, decoded.complement);
+  if (decoded.cmyk) decoded.image.pixels = rgb_of_cmyk(decoded.image.pixels);
   return decoded;
 }
 

@@ -11,11 +11,36 @@
 namespace lockstep {
 namespace {
 
+/// The meaning of the fourth byte of libtiff's pixels.
+enum class Alpha : std::uint8_t {
+  none,        ///< libtiff returns any fourth band as alpha. Only a declared one is.
+  multiplied,  ///< the colours are products with it
+  separate,    ///< libtiff multiplies RGB by a separate alpha, but not grey side by side with it
+};
+
 struct Tiff {
   std::unique_ptr<TIFF, void (*)(TIFF*)> file{nullptr, TIFFClose};
   std::uint32_t height = 0, width = 0;
   std::uint16_t orientation = 1;
+  Alpha alpha = Alpha::none;
 };
+
+/// Throws DamagedImage if libtiff cannot turn the image into RGB.
+Alpha alpha_of(const EncodedImage& file, TIFF* opened) {
+  char why[1024] = "its TIFF header is damaged";
+  TIFFRGBAImage image;
+  if (TIFFRGBAImageOK(opened, why) == 0 || TIFFRGBAImageBegin(&image, opened, 1, why) == 0)
+    fail_image(file.name, why);
+  TIFFRGBAImageEnd(&image);
+  std::uint16_t count = 0;
+  std::uint16_t* kinds = nullptr;
+  TIFFGetFieldDefaulted(opened, TIFFTAG_EXTRASAMPLES, &count, &kinds);
+  if (count == 0 || kinds[0] == EXTRASAMPLE_UNSPECIFIED) return Alpha::none;
+  if (image.photometric > PHOTOMETRIC_MINISBLACK || image.isContig == 0) return Alpha::multiplied;
+  if (image.bitspersample != 8)
+    fail_image(file.name, "libtiff does not read grey with alpha of 16 bits");
+  return kinds[0] == EXTRASAMPLE_UNASSALPHA ? Alpha::separate : Alpha::multiplied;
+}
 
 /// libtiff reads a descriptor, of a file in memory. The parts of an image may lie anywhere in the
 /// file, so this looks whether all are there.
@@ -50,6 +75,7 @@ Tiff open_tiff(const EncodedImage& file) {
     if (begin > size || TIFFGetStrileByteCount(opened, i) > size - begin)
       fail_image(file.name, "it is truncated");
   }
+  tiff.alpha = alpha_of(file, opened);
   return tiff;
 }
 
@@ -62,17 +88,17 @@ ImageSize tiff_size(const EncodedImage& file) {
 Image decode_tiff(const EncodedImage& file, int /*least*/) {
   const Tiff tiff = open_tiff(file);
   std::vector<std::uint32_t> pixels(std::size_t{tiff.height} * tiff.width);
-  char why[1024] = "its TIFF data are damaged";
-  if (TIFFRGBAImageOK(tiff.file.get(), why) == 0 ||
-      TIFFReadRGBAImageOriented(tiff.file.get(), tiff.width, tiff.height, pixels.data(),
+  if (TIFFReadRGBAImageOriented(tiff.file.get(), tiff.width, tiff.height, pixels.data(),
                                 tiff.orientation, /*stop_on_error=*/1) == 0)
-    fail_image(file.name, why);
+    fail_image(file.name, "its TIFF data are damaged");
   Image image{{tiff.height, tiff.width, 3}, {}};
   image.pixels.reserve(3 * pixels.size());
-  for (const std::uint32_t pixel : pixels) {  // libtiff has multiplied the colours by alpha
-    const std::uint32_t white = 255 - TIFFGetA(pixel);
-    for (const std::uint32_t value : {TIFFGetR(pixel), TIFFGetG(pixel), TIFFGetB(pixel)})
-      image.pixels.push_back(static_cast<std::uint8_t>(std::min(value + white, 255U)));
+  for (const std::uint32_t pixel : pixels) {
+    const std::uint32_t share = tiff.alpha == Alpha::none ? 255 : TIFFGetA(pixel);
+    for (std::uint32_t value : {TIFFGetR(pixel), TIFFGetG(pixel), TIFFGetB(pixel)}) {
+      if (tiff.alpha == Alpha::separate) value = (value * share + 127) / 255;
+      image.pixels.push_back(static_cast<std::uint8_t>(std::min(value + 255 - share, 255U)));
+    }
   }
   return upright(std::move(image), tiff.orientation);
 }

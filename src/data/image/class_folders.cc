@@ -22,6 +22,12 @@ namespace fs = std::filesystem;
 struct Listing {
   std::vector<FoundFile> files;
   std::vector<std::string> folders;
+
+  /// Whether it contains folders, and at most as many other files, none of which is an image.
+  bool has_folders_only() const {
+    return !folders.empty() && files.size() <= folders.size() &&
+           std::ranges::none_of(files, [](const auto& file) { return has_image_name(file.name); });
+  }
 };
 
 /// The system calls: paths of the standard library take six times as long for a million files.
@@ -75,6 +81,14 @@ bool holds_runs(const fs::path& folder) {
          std::any_of(files.begin(), files.end(), is_config);
 }
 
+/// Throws Error if there is another one.
+void set_part(Folders& folders, SetPart part, const std::string& name) {
+  fs::path& path = folders.parts[part];
+  require(path.empty(), "{} and {} are both the {} set. Move one of them elsewhere.", path.string(),
+          (folders.path / name).string(), kPartNames[part]);
+  path = folders.path / name;
+}
+
 }  // namespace
 
 const std::vector<std::string>& Folders::at_least(std::size_t least) const {
@@ -87,6 +101,24 @@ const std::vector<std::string>& Folders::at_least(std::size_t least) const {
   return classes;
 }
 
+void Folders::refuse_parts() const {
+  std::set<std::optional<SetPart>> parts;
+  std::set<std::vector<std::string>> inside;  // of the first classes, until two differ
+  for (const std::string& name : classes) {
+    parts.insert(part_in(name));
+    if (inside.size() > 1 || inside.contains({})) continue;
+    const Listing inner = entries_of(path / name);
+    inside.insert(inner.has_folders_only() ? inner.folders : std::vector<std::string>());
+  }
+  const bool named = parts.size() > 1 && !parts.contains(std::nullopt);
+  if (!named && (classes.size() < 2 || inside.size() > 1 || inside.begin()->size() < 2)) return;
+  fail_usage(
+      "{0} contains {1}, which seem to be parts of a data set, not classes. Name them train, val "
+      "or "
+      "test, with a folder for each class in them. If they are classes, move them into {0}/train.",
+      path.string(), listed(classes));
+}
+
 Folders folders_in(const fs::path& folder) {
   Folders found{folder};
   for (const std::string& name : entries_of(folder).folders) {
@@ -95,10 +127,7 @@ Folders folders_in(const fs::path& folder) {
             "\"{}\".",
             folder.string(), name);
     if (const auto part = part_named(name)) {
-      fs::path& path = found.parts[*part];
-      require(path.empty(), "{} and {} are both the {} set. Move one of them elsewhere.",
-              path.string(), (folder / name).string(), kPartNames[*part]);
-      path = folder / name;
+      set_part(found, *part, name);
     } else if (!holds_runs(folder / name)) {
       found.classes.push_back(name);
     }
@@ -106,10 +135,31 @@ Folders folders_in(const fs::path& folder) {
   return found;
 }
 
+Folders parts_in(const fs::path& folder) {
+  Folders found = folders_in(folder);
+  const auto named = found.parts;
+  std::erase_if(found.classes, [&](const std::string& name) {
+    const auto part = part_in(name);
+    if (!part || !named[*part].empty() || !entries_of(folder / name).has_folders_only())
+      return false;
+    set_part(found, *part, name);
+    return true;
+  });
+  for (std::size_t part = 0; part < kParts; ++part) {
+    fs::path& path = found.parts[part];
+    if (path.empty()) continue;
+    const Listing inner = entries_of(path);
+    if (inner.folders.size() == 1 && part_in(inner.folders[0]) == part &&
+        entries_of(path / inner.folders[0]).has_folders_only())
+      path /= inner.folders[0];
+  }
+  return found;
+}
+
 void look_inside(const Folders& root) {
   std::vector<std::string> found;
   for (const std::string& name : root.classes) {
-    const Folders inner = folders_in(root.path / name);
+    const Folders inner = parts_in(root.path / name);
     if (!inner.parts[kTrain].empty()) found.push_back(inner.path.string());
   }
   if (found.size() != 1) return;

@@ -19,10 +19,18 @@ struct Folders {
 
   /// The names of the classes. Throws Error if there are fewer than `least`.
   const std::vector<std::string>& at_least(std::size_t least) const;
+  /// Throws the usage Error if our classes are parts of a data set: all contain only folders, with
+  /// the same names in each, or all have names of parts.
+  void refuse_parts() const;
 };
 
-/// Throws Error if two folders are the same part, or if a name has a control character.
+/// Parts by part_named(). Throws Error if two folders are the same part, or if a name has a control
+/// character.
 Folders folders_in(const std::filesystem::path& folder);
+
+/// folders_in() of a whole data set. A folder of folders is a part by part_in() too, if none has
+/// the part's own name. A part that contains only one more folder of the part is that folder.
+Folders parts_in(const std::filesystem::path& folder);
 
 /// Throws the usage Error if one folder in `root` has train/: archives often unpack to one more
 /// folder.

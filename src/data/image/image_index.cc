@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 #include <utility>
 
 #include "src/base/check.h"
@@ -181,7 +180,6 @@ ImageIndex find(const DataSource& source, const Read& read) {
     remove(damage, index);
   }
   require_images(index, source.validation);
-  index.note_copies();
   const std::vector<std::string> kinds = left_out(index);
   index.notes.insert(index.notes.end(), kinds.begin(), kinds.end());
   return index;
@@ -213,25 +211,6 @@ std::string ImageIndex::identity() const {
     if (parts[part].size() > 0) text += identity_of(*this, part);
   if (parts[kTrain].size() > 0) text += fmt::format("classes = {}\n", fmt::join(classes, ", "));
   return text;
-}
-
-void ImageIndex::note_copies() {
-  std::unordered_set<std::uint64_t> trained;
-  for (const LabelledFiles& files : parts) {
-    std::vector<std::string> copies;
-    for (std::int64_t i = 0; i < files.size(); ++i) {
-      const std::uint64_t key = files.bytes[i] << 32 ^ files.checksums[i];
-      if (&files == &parts[kTrain]) {
-        trained.insert(key);
-      } else if (trained.contains(key)) {
-        copies.push_back(files.path(i));
-      }
-    }
-    if (copies.empty()) continue;
-    notes.push_back(one_line(fmt::format(
-        "{} of {} {} images seem to be training images too, such as {}. The accuracy is too high.",
-        copies.size(), files.size(), kPartNames[&files - parts.data()], copies[0])));
-  }
 }
 
 ImageIndex find_images(const DataSource& source) { return find(source, read_parts); }

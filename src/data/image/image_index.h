@@ -36,6 +36,10 @@ struct LabelledFiles {
     return folder.empty() || name.starts_with('/') ? name : folder + "/" + name;
   }
   void add(std::string name, std::int32_t label, std::uint64_t count);
+  /// Dataset::fingerprint() of a file, of its size and its checksum.
+  std::uint64_t fingerprint(std::int64_t index) const {
+    return bytes[index] << 32 ^ checksums[index];
+  }
   /// Moves file `index` of `all` to the end, with all that is known about it.
   void take(LabelledFiles& all, std::int64_t index);
 };
@@ -60,8 +64,6 @@ struct ImageIndex {
   /// OpenedData::identity: the names, classes, sizes and checksums of the files, and the names of
   /// the classes if there are training images.
   std::string identity() const;
-  /// Notes validation and test images with the size and the checksum of a training image.
-  void note_copies();
 };
 
 /// Finds the image files in source.folder: CLASS folders, in train/ or without it, and val/CLASS or

@@ -75,13 +75,14 @@ ImageIndex divided_table(ImageIndex index, const DataSource& source) {
 }
 
 ImageIndex read_folders(const DataSource& source) {
-  const Folders root = folders_in(source.folder);
+  const Folders root = parts_in(source.folder);
   const std::string folder = source.folder.string();
   const bool divided = !root.parts[kTrain].empty();
   const Folders train = divided ? folders_in(root.parts[kTrain]) : root;
   const Split& split = source.validation;
   const bool tested = !root.parts[kValidation].empty() || !root.parts[kTest].empty();
   if (!divided && (root.classes.size() < 2 || (!split.any() && !tested))) look_inside(root);
+  if (!divided) root.refuse_parts();
   ImageIndex index;
   index.classes = train.at_least(2);
   if (!root.parts[kValidation].empty() && split.any())
@@ -89,8 +90,8 @@ ImageIndex read_folders(const DataSource& source) {
   if (!split.any() && !tested) {
     if (!divided)
       fail_usage("{} has no train/. Pass --validation 0.1 to divide its classes.", folder);
-    fail("{} has train/, but neither val/ nor test/. Add one of them, or pass --validation 0.1.",
-         folder);
+    fail("{} contains neither val/ nor test/ beside {}. Add one of them, or pass --validation 0.1.",
+         folder, train.path.string());
   }
   std::vector<std::string> unused;
   const auto add_parts = [&](const Folders& inner) {
@@ -164,13 +165,14 @@ ImageIndex held_out_of(ImageIndex index, const DataSource& source, const DataOfC
 }
 
 ImageIndex read_test_folders(const DataSource& source, const DataOfCheckpoint& trained) {
-  const Folders root = folders_in(source.folder);
+  const Folders root = parts_in(source.folder);
   const SetPart part = root.parts[kTest].empty() ? kValidation : kTest;
   const bool has_parts = !root.parts[part].empty(), has_train = !root.parts[kTrain].empty();
   if (!has_parts && !has_train) look_inside(root);
   const Folders held = has_parts   ? folders_in(root.parts[part])
                        : has_train ? folders_in(root.parts[kTrain])
                                    : root;
+  if (!has_parts && !has_train) root.refuse_parts();
   ImageIndex index;
   index.classes = held.at_least(1);
   index.parts[has_parts ? part : kTest] = files_in(held, source.threads, index);

@@ -107,7 +107,7 @@ Rows rows_of(const DataSource& source) {
     add_rows(source, source.labels, root, /*required=*/true, all);
     require(!all.rows.empty(), "{} names no images. Add a row for each.", all.tables[0]);
   } else if (!add_metadata(source, root, all)) {
-    const Folders folders = folders_in(root);
+    const Folders folders = parts_in(root);
     for (const SetPart part : {kTrain, kValidation, kTest})
       if (!folders.parts[part].empty()) add_metadata(source, folders.parts[part], all);
   }
@@ -136,7 +136,7 @@ void add_folder(const DataSource& source, const std::string& prefix, Rows& all) 
         "{} names the classes, which works with one --data only. Pass --labels with a table.",
         own.tables[0]);
   }
-  const Folders root = folders_in(source.folder);
+  const Folders root = parts_in(source.folder);
   const std::size_t before = all.rows.size();
   all.has_train |= !root.parts[kTrain].empty();
   if (root.classes.size() < 2) look_inside(root);
@@ -144,7 +144,9 @@ void add_folder(const DataSource& source, const std::string& prefix, Rows& all) 
     const bool own = !root.parts[part].empty();
     if (!own && part != kTrain) continue;
     const Folders inner = own ? folders_in(root.parts[part]) : root;
-    const std::string place = own ? prefix + inner.path.filename().string() + "/" : prefix;
+    const std::string place =
+        own ? prefix + inner.path.lexically_relative(root.path).string() + "/" : prefix;
+    if (!own) root.refuse_parts();
     for (const std::string& name : inner.classes) {
       for (const FoundFile& file : files_of_class(inner.path / name)) {
         if (has_image_name(file.name)) {

@@ -7,6 +7,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/text.h"
+#include "src/data/copies.h"
 #include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photos.h"
@@ -141,6 +142,7 @@ class PackedImages : public EncodedImages {
   std::int64_t size() const override { return files_.size(); }
   std::int32_t label(std::int64_t index) const override { return files_.labels[index]; }
   std::string name(std::int64_t index) const override { return files_.path(index); }
+  std::uint64_t fingerprint(std::int64_t index) const override { return files_.fingerprint(index); }
   Bytes read(std::int64_t index) const override {
     Bytes bytes(files_.bytes[index]);
     file_->reader.read(images_, index_.ends[index] - bytes.size(), bytes);
@@ -206,7 +208,6 @@ Opened open(const DataSource& source) {
     opened.images[part] = std::make_shared<PackedImages>(file, kGroups[part], index.parts[part],
                                                          std::move(parts[part]));
   }
-  index.note_copies();
   return opened;
 }
 
@@ -215,7 +216,9 @@ Opened open(const DataSource& source) {
 std::uint64_t pack_images(const DataSource& source, const std::filesystem::path& path,
                           std::vector<std::string>& notes) {
   const ImageIndex index = find_images(source);
-  notes = index.notes;
+  OpenedData sets = photo_files(index, source, nullptr);
+  note_copies(sets, source.host.progress);
+  notes = std::move(sets.notes);
   if (!index.weighted_table.empty()) {
     notes.push_back(fmt::format(
         "the column of weights in {} is not packed. --sampling weighted needs the folder.",

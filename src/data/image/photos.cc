@@ -20,6 +20,7 @@ class EncodedFiles : public EncodedImages {
   std::int64_t size() const override { return files_.size(); }
   std::int32_t label(std::int64_t index) const override { return files_.labels[index]; }
   std::string name(std::int64_t index) const override { return files_.path(index); }
+  std::uint64_t fingerprint(std::int64_t index) const override { return files_.fingerprint(index); }
   std::vector<std::uint8_t> read(std::int64_t index) const override {
     std::vector<std::uint8_t> bytes = read_image_bytes(files_.path(index));
     if (!files_.bytes.empty()) {
@@ -61,6 +62,12 @@ class DecodedPhotos : public Dataset {
   int classes() const override { return classes_; }
   std::int32_t label(std::int64_t index) const override { return images_->label(index); }
   std::string file(std::int64_t index) const override { return images_->name(index); }
+  std::uint64_t fingerprint(std::int64_t index) const override {
+    return images_->fingerprint(index);
+  }
+  std::vector<std::uint8_t> content(std::int64_t index) const override {
+    return images_->read(index);
+  }
   std::string describe() const override { return about_; }
   std::size_t bytes() const override { return images_->memory(); }
   Shape sample_shape() const override {
@@ -198,7 +205,7 @@ std::int64_t usual_edge_in(const std::filesystem::path& folder) {
   constexpr std::size_t kClasses = 3, kEach = 3;
   LabelledFiles some;
   try {
-    const Folders root = folders_in(folder);
+    const Folders root = parts_in(folder);
     const Folders train = root.parts[kTrain].empty() ? root : folders_in(root.parts[kTrain]);
     some.folder = train.path.string();
     const auto add = [&](const std::string& inner) {
@@ -273,23 +280,20 @@ OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& sou
   return sets;
 }
 
-namespace {
-
-OpenedData open_index(ImageIndex index, const DataSource& source, const DataOfCheckpoint* trained) {
+OpenedData photo_files(ImageIndex index, const DataSource& source,
+                       const DataOfCheckpoint* trained) {
   PartImages images;
   for (std::size_t part = 0; part < kParts; ++part)
     if (index.parts[part].size() > 0) images[part] = encoded_images(index.parts[part]);
   return photo_sets(std::move(index), std::move(images), source, trained);
 }
 
-}  // namespace
-
 OpenedData open_photos(const DataSource& source) {
-  return open_index(find_images(source), source, nullptr);
+  return photo_files(find_images(source), source, nullptr);
 }
 
 OpenedData open_test_photos(const DataSource& source, const DataOfCheckpoint& trained) {
-  return open_index(find_test_images(source, trained), source, &trained);
+  return photo_files(find_test_images(source, trained), source, &trained);
 }
 
 }  // namespace lockstep

@@ -18,6 +18,8 @@ class EncodedImages {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// The path of its file, or of its part of a packed file.
   virtual std::string name(std::int64_t index) const = 0;
+  /// LabelledFiles::fingerprint().
+  virtual std::uint64_t fingerprint(std::int64_t index) const = 0;
   /// The bytes of its file. Throws DamagedImage, and Error that names the file if it cannot be read
   /// now or has changed.
   virtual std::vector<std::uint8_t> read(std::int64_t index) const = 0;
@@ -63,6 +65,8 @@ using PartImages = std::array<std::shared_ptr<const EncodedImages>, kParts>;
 OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source,
                       const DataOfCheckpoint* trained);
 
+/// photo_sets() of files.
+OpenedData photo_files(ImageIndex index, const DataSource& source, const DataOfCheckpoint* trained);
 /// For ImageOptions::size > 0: find_images() as a data set.
 OpenedData open_photos(const DataSource& source);
 /// DatasetEntry::open_test: find_test_images() as a data set.

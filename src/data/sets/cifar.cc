@@ -14,6 +14,7 @@
 #include "src/data/sets/data_file.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
+#include "src/data/text/text_file.h"
 #include "src/files/file.h"
 
 namespace lockstep {
@@ -78,7 +79,7 @@ std::vector<std::string> read_class_names(const std::filesystem::path& path,
   const std::optional<std::string> text = read_file(path);
   require(text.has_value(), "{} is missing or not a regular file. {}", path.string(), advice);
   std::vector<std::string> names;
-  for (std::string& line : lines_of(*text)) {
+  for (std::string& line : lines_of(with_unix_ends(*text))) {
     line.erase(line.find_last_not_of(" \t\r") + 1);
     if (!line.empty()) names.push_back(std::move(line));
   }

@@ -77,13 +77,14 @@ LabelledTexts read_labelled_texts(const DataSource& source) {
     return all;
   }
   if (read_csv_parts(place, source.weighted, all)) return all;
-  const Folders root = folders_in(place);
+  const Folders root = parts_in(place);
   std::int64_t others = 0;
   all.has_train = !root.parts[kTrain].empty();
   for (std::size_t part = 0; part < kParts; ++part) {
     if (root.parts[part].empty()) continue;
     read_classes(folders_in(root.parts[part]), static_cast<SetPart>(part), progress, all, others);
   }
+  if (!all.has_train) root.refuse_parts();
   if (!all.has_train) read_classes(root, kTrain, progress, all, others);
   if (all.has_train && !root.classes.empty())
     all.notes.push_back("these folders are not used: " + one_line(listed(root.classes)));

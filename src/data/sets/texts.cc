@@ -8,6 +8,7 @@
 #include "src/base/check.h"
 #include "src/base/crc32c.h"
 #include "src/base/text.h"
+#include "src/data/copies.h"
 #include "src/data/dataset.h"
 #include "src/data/image/class_folders.h"
 #include "src/data/normalisation.h"
@@ -42,6 +43,7 @@ class Texts : public Dataset {
     ends_.push_back(std::ssize(words_));
     labels_.push_back(label);
     files_.push_back(text.file);
+    fingerprints_.push_back(fingerprint_of(text.text));
     excerpts_.push_back(excerpt_of(text.text, kExcerpt));
   }
   std::int64_t size() const override { return std::ssize(labels_); }
@@ -49,6 +51,7 @@ class Texts : public Dataset {
   std::int32_t label(std::int64_t index) const override { return labels_[index]; }
   std::string file(std::int64_t index) const override { return files_[index]; }
   std::string excerpt(std::int64_t index) const override { return excerpts_[index]; }
+  std::uint64_t fingerprint(std::int64_t index) const override { return fingerprints_[index]; }
   const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
     const std::int64_t begin = index > 0 ? ends_[index - 1] : 0, count = ends_[index] - begin,
                        padding = format().size.width - count;
@@ -60,7 +63,7 @@ class Texts : public Dataset {
   std::string describe() const override { return about_; }
   std::size_t bytes() const override {
     std::size_t sum = (words_.size() + labels_.size()) * sizeof(std::int32_t) +
-                      ends_.size() * sizeof(std::int64_t);
+                      2 * ends_.size() * sizeof(std::int64_t);
     for (const auto* list : {&files_, &excerpts_})
       for (const std::string& text : *list) sum += sizeof text + text.size();
     return sum;
@@ -72,6 +75,7 @@ class Texts : public Dataset {
   std::vector<std::int32_t> words_, labels_;  ///< words without padding
   std::vector<std::int64_t> ends_;            ///< of each text in words_
   std::vector<std::string> files_, excerpts_;
+  std::vector<std::uint64_t> fingerprints_;
 };
 
 /// The names of the classes of some texts, sorted.

@@ -127,7 +127,7 @@ bool read_json_lines(const std::string& path, const std::string& content,
 
 bool read_labelled_rows(const std::filesystem::path& table, const ContentColumn& content,
                         bool required, const std::function<void(LabelledRow)>& use) {
-  const std::string path = one_line(table.string()), text = read_text_file(table);
+  const std::string path = one_line(table.string()), text = with_unix_ends(read_text_file(table));
   if (ending_of(table) == ".jsonl") return read_json_lines(path, text, content, required, use);
   CsvRows rows(text, path);
   Fields header, fields;

@@ -16,6 +16,13 @@ bool has_text_name(const std::filesystem::path& file) {
          ending == ".text";
 }
 
+std::string with_unix_ends(std::string text) {
+  const std::size_t end = text.find_first_of("\r\n");
+  if (end != text.npos && text[end] == '\r' && !text.substr(end, 2).ends_with('\n'))
+    std::replace(text.begin(), text.end(), '\r', '\n');
+  return text;
+}
+
 std::string read_text_file(const std::filesystem::path& file) {
   const std::string name = one_line(file.string());
   if (advice_of(file) == kUnpack) fail("{} is an archive. Unpack it, and pass its folder.", name);
@@ -27,8 +34,8 @@ std::string read_text_file(const std::filesystem::path& file) {
           "{} is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8.", name);
   const std::size_t invalid = invalid_utf8(text);
   if (invalid == text.npos) return text;
-  const auto line =
-      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(invalid), '\n');
+  const std::string before = with_unix_ends(text.substr(0, invalid));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   fail(
       "{} is no text in UTF-8: byte 0x{:02X} in line {}. Convert it, such as with iconv -f "
       "WINDOWS-1252 -t UTF-8.",
