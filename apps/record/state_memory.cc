@@ -50,6 +50,8 @@ LocalState newest_of(const fs::path& folder, const std::string& run, std::int64_
       if (run_of(file, state.metadata()) != run || step <= after) continue;
       state.verify();
       return {file, step, static_cast<std::int64_t>(InputFile(file).size())};
+    } catch (const UnreadableFile&) {
+      throw;
     } catch (const Error& error) {
       warnings.push_back(
           fmt::format("skipping a state in the memory of {}: {}", host_name(), error.what()));
@@ -136,6 +138,8 @@ void StateMemory::begin(const std::string& run, std::int64_t step) {
     try {
       const CheckpointMetadata metadata = read_metadata(file);
       keeps = metadata.position.step <= step && run_of(file, metadata) == run;
+    } catch (const UnreadableFile&) {
+      throw;
     } catch (const Error&) {  // damaged: find_state() has warned
     }
     std::error_code ignored;

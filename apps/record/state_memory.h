@@ -35,7 +35,7 @@ class StateMemory {
   /// belongs to another user.
   void open() const;
   /// Training begins after `step`: removes all states except those of this `run` up to `step`.
-  /// Throws Error if memory is short.
+  /// Throws Error if memory is short, and UnreadableFile.
   void begin(const std::string& run, std::int64_t step);
   /// Adds a state. Removes the states before the newest one first, so that at most two need memory.
   /// Throws Error if memory is short; then the newest one is left.

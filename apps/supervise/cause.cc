@@ -26,7 +26,7 @@ constexpr Row kRows[] = {
     {kExitDiverged, false, "the model diverged"},
     {kExitLost, true, "a rank or a host was lost"},
     {kExitHang, true, "the ranks made no progress"},
-    {kExitInUse, false, "another run uses the folder"},
+    {kExitInUse, false, "the folder or a file is in use"},
     {kExitStorage, false, "a file cannot be written"},
     {kExitRequeue, false, ""},
     {205, true, "mpirun lost its connection to a host"},  // of Open MPI 4

@@ -20,13 +20,11 @@ class OutputFileTest : public testing::Test {
   const TemporaryDirectory directory_;
 };
 
-TEST_F(OutputFileTest, ModesAppendReplaceAndCreate) {
+TEST_F(OutputFileTest, ModesAppendAndCreate) {
   const std::filesystem::path path = directory_ / "a";
   OutputFile(path, OutputFile::Mode::create).write("one");
   OutputFile(path, OutputFile::Mode::append).write("two");
   EXPECT_EQ(contents(path), "onetwo");
-  OutputFile(path, OutputFile::Mode::replace).write("three");
-  EXPECT_EQ(contents(path), "three");
   expect_error({path.string(), "File exists"}, [&] { OutputFile(path, OutputFile::Mode::create); });
 }
 
