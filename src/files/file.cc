@@ -331,7 +331,7 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
       std::error_code gone;
       const auto touched = std::filesystem::last_write_time(entry->path(), gone);
       stale =
-          !gone && std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(1);
+          !gone && std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(24);
     }
     if (stale) std::filesystem::remove(entry->path(), ignored);
   }

@@ -152,7 +152,8 @@ std::filesystem::path temporary_name(const std::filesystem::path& path);
 
 /// Removes the temporaries in `directory` of files whose names end with `ending` (".h5"), if their
 /// writer is gone: a dead process of this process space, this process itself, or a process
-/// elsewhere whose temporary was not touched for an hour.
+/// elsewhere whose temporary was not touched for a day. Clocks that are set an hour ahead remove
+/// nothing of a living process.
 void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view ending = {});
 
 /// Creates `directory` and its missing parents; they survive a power failure. Returns the created
