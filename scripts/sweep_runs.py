@@ -460,7 +460,9 @@ def submit(sweep, runs, only_print):
         return
     file = pathlib.Path("runs", sweep.name, "sweep.sbatch")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    beside = file.with_name(f"{file.name}.tmp-{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(file)
     try:
         code = subprocess.run(["sbatch", file], check=False).returncode
     except OSError as error:
