@@ -138,8 +138,12 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
   return files;
 }
 
-Checkpoint::Checkpoint(std::filesystem::path file)
-    : file_(std::move(file)), reader_(reader_of(file_)), metadata_(facts_of(*reader_, file_)) {}
+Checkpoint::Checkpoint(std::filesystem::path file) : file_(std::move(file)) {
+  read_complete(file_, [&] {
+    reader_ = reader_of(file_);
+    metadata_ = facts_of(*reader_, file_);
+  });
+}
 
 Checkpoint::~Checkpoint() = default;
 
@@ -149,7 +153,9 @@ bool Checkpoint::has(const std::string& section) const {
                      [&](const std::string& name) { return name.starts_with(section + "/"); });
 }
 
-void Checkpoint::verify() const { reader_->verify(); }
+void Checkpoint::verify() const {
+  read_complete(file_, [&] { reader_->verify(); });
+}
 
 std::optional<Shape> Checkpoint::shape(const Section& section, const Parameter& parameter) const {
   const std::string name = section.name + "/" + parameter.name;
@@ -177,6 +183,7 @@ void verify_checkpoint(const std::filesystem::path& file) { Checkpoint(file).ver
 Newest newest_good(const std::filesystem::path& directory) {
   Newest result;
   for (const std::filesystem::path& file : list_checkpoints(directory)) {
+    const std::optional<FileStamp> before = stamp_of(file);
     try {
       verify_checkpoint(file);
       result.file = file;
@@ -185,6 +192,7 @@ Newest newest_good(const std::filesystem::path& directory) {
       // The run that writes here may have removed it since it was listed: nothing to warn of.
       if (is_gone(file)) continue;
       if (dynamic_cast<const UnreadableFile*>(&error) != nullptr) throw;
+      if (before) require_unchanged(*before);
       result.warnings.push_back(fmt::format("skipping a checkpoint: {}", error.what()));
     }
   }

@@ -190,7 +190,7 @@ std::vector<std::string> load_tensors(const TensorFile& reader, const std::files
 }  // namespace
 
 CheckpointMetadata initial_metadata(const std::filesystem::path& file) {
-  std::optional<TensorFile> tensors = open_tensors(file);
+  std::optional<TensorFile> tensors = read_complete(file, [&] { return open_tensors(file); });
   if (!tensors) return read_metadata(file);
   CheckpointMetadata metadata;
   metadata.texts["model"] = printable(tensors->metadata["model"]);
@@ -205,9 +205,11 @@ CheckpointMetadata initial_metadata(const std::filesystem::path& file) {
 std::vector<std::string> load_initial_weights(const std::filesystem::path& file,
                                               const Layout& layout, float* parameters,
                                               bool other_classes) {
-  const std::optional<TensorFile> tensors = open_tensors(file);
-  return tensors ? load_tensors(*tensors, file, layout, parameters, other_classes)
-                 : load_checkpoint(file, layout, parameters, other_classes);
+  return read_complete(file, [&] {
+    const std::optional<TensorFile> tensors = open_tensors(file);
+    return tensors ? load_tensors(*tensors, file, layout, parameters, other_classes)
+                   : load_checkpoint(file, layout, parameters, other_classes);
+  });
 }
 
 }  // namespace lockstep

@@ -51,18 +51,25 @@ compile() {
 # and make ("[ 57%] Building ...").
 keep_log() {
   local line pause=${LOCKSTEP_PROGRESS_SECONDS:-20} next
-  next=$((SECONDS + pause))
+  next=$(($(uptime_seconds) + pause))
   while IFS= read -r line; do
     printf '%s\n' "$line"
-    if ((SECONDS >= next)) && [[ $line =~ ^\[\ *([0-9]+)(/([0-9]+)|%)\] ]]; then
+    if (($(uptime_seconds) >= next)) && [[ $line =~ ^\[\ *([0-9]+)(/([0-9]+)|%)\] ]]; then
       if [[ ${BASH_REMATCH[3]} ]]; then
         echo "$me: building, ${BASH_REMATCH[1]} of ${BASH_REMATCH[3]} files" >&2
       else
         echo "$me: building, ${BASH_REMATCH[1]} %" >&2
       fi
-      next=$((SECONDS + pause))
+      next=$(($(uptime_seconds) + pause))
     fi
   done >"$1"
+}
+
+# Prints the seconds since the boot. SECONDS and date follow a clock that may be set.
+uptime_seconds() {
+  local seconds
+  read -r seconds _ </proc/uptime
+  echo "${seconds%.*}"
 }
 
 # Prints the compute capabilities of this machine's GPUs, one per line, such as 9.0. Prints "unknown" if nvidia-smi fails

@@ -27,8 +27,8 @@ if sys.version_info < (3, 11):
     sys.exit("sweep_runs: Python 3.11 or later is needed, because it reads TOML.")
 import tomllib
 
-USAGE, REQUEUE, MOST_RUNS = 2, 75, 10000
-HELD_SECONDS = 5  # until the next try of a run that another process trains
+USAGE, IN_USE, REQUEUE, MOST_RUNS = 2, 69, 75, 10000  # three exit codes (docs/troubleshooting.md)
+HELD_SECONDS = 5  # until the next try of a run whose files another process uses
 HERE = pathlib.Path(__file__).resolve().parent
 # Options that the sweep sets, or that train nothing.
 OWN = {"run", "new", "no-run", "check", "list", "summary", "find-lr", "help", "help-all", "version"}
@@ -269,8 +269,7 @@ class Local:
         share = len(cores) // sweep.at_once
         self.slots = [cores[i * share:(i + 1) * share] or cores for i in range(sweep.at_once)]
         self.running = {}  # slot: (run, process, time of the start)
-        self.held = {}  # name of a run that another process trains: when to try again
-        self.logged = {}  # name of a run: bytes of its log before its last start
+        self.held = {}  # name of a run whose files another process uses: when to try again
         self.ended, self.failed = [], []
 
     def command(self, run):
@@ -318,7 +317,6 @@ class Local:
         cores = self.slots[slot]
         try:
             with open(run.log(), "a", encoding="utf-8") as log:
-                self.logged[run.name] = log.tell()
                 # A session of its own, so that Ctrl-C reaches only this program.
                 process = subprocess.Popen(self.command(run), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
                                            start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
@@ -345,8 +343,8 @@ class Local:
             process.send_signal(signal.SIGUSR1 if self.stopping == 1 else signal.SIGTERM)
 
     def is_held(self, run, code):
-        """Returns whether another process trains it, as those of a sweep that was killed do. Then it is tried again later."""
-        if code == 0 or b" is in use by " not in run.log().read_bytes()[self.logged[run.name]:]:
+        """Returns whether another process uses its files, as those of a sweep that was killed do. Then it is tried again later."""
+        if code != IN_USE:
             return False
         if run.name not in self.held:
             print(f"waits   {run.name}: {reason_of(run)}", flush=True)
@@ -462,7 +460,9 @@ def submit(sweep, runs, only_print):
         return
     file = pathlib.Path("runs", sweep.name, "sweep.sbatch")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    beside = file.with_name(f"{file.name}.tmp-{os.getpid()}")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(file)
     try:
         code = subprocess.run(["sbatch", file], check=False).returncode
     except OSError as error:

@@ -165,10 +165,13 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
         const CheckpointMetadata before = std::exchange(last_metadata_, checkpoint->metadata());
         return only_evaluated(before, last_metadata_, file) ? nullptr : std::move(checkpoint);
       } catch (const Error& error) {
-        vanished = stamp_of(file) != stamp;
+        // A run replaces a file by another one. The same inode was changed by another program.
+        const auto now = stamp_of(file);
+        vanished = !now || !stamp || std::get<1>(*now) != std::get<1>(*stamp);
         if (vanished) break;
         if (dynamic_cast<const UnreadableFile*>(&error) != nullptr) throw;
-        if (stamp) damaged_.insert(*stamp);
+        require_unchanged(*stamp);
+        damaged_.insert(*stamp);
         warn_(fmt::format("skipping a checkpoint: {}", error.what()));
       }
     }

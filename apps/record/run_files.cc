@@ -210,8 +210,11 @@ void RunFiles::write(const RunRecord& record) const {
 }
 
 std::optional<RunFacts> stored_facts(const std::filesystem::path& folder) {
-  const auto facts = RunFacts::read(read_file(folder / kSummaryFile).value_or(""));
-  return facts && facts->has("options") ? facts : std::nullopt;
+  const auto text = read_file(folder / kSummaryFile);
+  const auto facts = RunFacts::read(text.value_or(""));
+  if (facts && facts->has("options")) return facts;
+  if (text) require_no_writer(folder / kSummaryFile);
+  return {};
 }
 
 FailureRecord::FailureRecord(const std::string& folder, std::string program, std::string run)

@@ -89,7 +89,7 @@ class RunFiles {
 };
 
 /// The facts in the summary.json of `folder`; nothing: the run was killed before it wrote one, or
-/// the file is damaged.
+/// the file is damaged. Throws UnreadableFile.
 std::optional<RunFacts> stored_facts(const std::filesystem::path& folder);
 
 /// Writes why a run failed. All ranks construct one when training begins, because the rank that

@@ -193,9 +193,8 @@ class Choice {
 /// For await_holder().
 void print_wait(const std::string& folder, const FolderLock::Silent& silent) {
   try {
-    Console().line(fmt::format(
-        "{:<12} for up to {} s: {} belongs to {}, which gave no sign of life for {} s", "waiting",
-        FolderLock::kSilence - silent.seconds, folder, silent.holder, silent.seconds));
+    Console().line(fmt::format("{:<12} for up to {} s: {} belongs to {}, which may be dead",
+                               "waiting", FolderLock::kSilence, folder, silent.holder));
   } catch (const Error&) {  // a line that cannot be written does not end the run
   }
 }
@@ -236,17 +235,14 @@ RunPlace::~RunPlace() {
 }
 
 void RunPlace::await_holder(const std::function<void()>& look_for_stop) {
-  // The file system's clock may run ahead, so the wait has a limit.
-  constexpr double kMost = FolderLock::kSilence + 20;
-  const double begin = now_seconds();
-  std::string stamp;  // of the claim that is waited for
+  std::optional<FileStamp> stamp;  // of the claim that is waited for
   const auto waits = [&] {
     if (comm_.rank() != 0 || lock_) return false;
     const auto silent = FolderLock::silent_holder(folder_);
-    if (!silent || now_seconds() - begin > kMost) return false;
-    if (stamp.empty() && !options_.reports.quiet) print_wait(folder_, *silent);
-    if (stamp.empty()) stamp = silent->stamp;
-    return silent->stamp == stamp;
+    if (!silent) return false;
+    if (!stamp && !options_.reports.quiet) print_wait(folder_, *silent);
+    if (!stamp) stamp = silent->stamp;
+    return silent->stamp == *stamp;
   };
   for (;;) {
     bool waiting = false;

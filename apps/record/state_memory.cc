@@ -204,6 +204,8 @@ LocalState newest_of(const fs::path& folder, const std::string& run, std::int64_
   const auto attempt = [&](const auto& work) {
     try {
       return work();
+    } catch (const UnreadableFile&) {
+      throw;
     } catch (const Error& error) {
       warnings.push_back(
           fmt::format("skipping a state in the memory of {}: {}", host_name(), error.what()));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -11,7 +12,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <new>
 #include <random>
@@ -34,8 +34,8 @@ struct File {
 };
 
 /// Removes the files of processes that were killed in the constructor: files of this user whose
-/// names contain the pid of no process. They are at least a minute old, because processes of
-/// another container may be invisible here.
+/// names contain the pid of no process, and that are not locked. A process of another container
+/// may be invisible here, but its lock is not.
 void remove_leftovers() {
   namespace fs = std::filesystem;
   std::error_code ignored;
@@ -43,10 +43,11 @@ void remove_leftovers() {
     const std::string name = entry.path().filename();
     if (!name.starts_with(kPrefix)) continue;
     const int pid = std::atoi(name.c_str() + kPrefix.size());
+    if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
+    const File file{open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
     struct stat status;
-    if (pid > 0 && kill(pid, 0) != 0 && errno == ESRCH &&
-        stat(entry.path().c_str(), &status) == 0 && status.st_uid == geteuid() &&
-        time(nullptr) - status.st_mtime >= 60)
+    if (file.number >= 0 && fstat(file.number, &status) == 0 && status.st_uid == geteuid() &&
+        flock(file.number, LOCK_EX | LOCK_NB) == 0)
       unlink(entry.path().c_str());
   }
 }
@@ -95,6 +96,11 @@ Memory map_file(const std::string& name, std::size_t bytes, Range own, bool make
   require(file.number >= 0,
           "cannot open {} on {}: {}. The ranks of a host must see the same /dev/shm.", name,
           host_name(), std::strerror(refused));
+  // The mapping keeps the lock for remove_leftovers(). It may have come before the lock.
+  struct stat status;
+  if (make) flock(file.number, LOCK_SH);
+  require(fstat(file.number, &status) == 0 && status.st_nlink > 0,
+          "another program has removed /dev/shm{} on {}. Start again.", name, host_name());
   void* data = MAP_FAILED;
   if (!make || ftruncate(file.number, static_cast<off_t>(bytes)) == 0) {
     reserve(file.number, own, bytes, purpose);

@@ -215,7 +215,10 @@ def main():
         figure = (draw_rates(test, title, pyplot) if test else
                   draw(runs[0], title, speed, pyplot) if len(runs) == 1 else
                   draw_several(arguments.runs, runs, title, speed, pyplot))
-        figure.savefig(arguments.picture, dpi=130, bbox_inches="tight")
+        picture = arguments.picture if os.path.splitext(arguments.picture)[1] else arguments.picture + ".png"
+        beside = os.path.join(os.path.dirname(picture), f"tmp-{os.getpid()}-{os.path.basename(picture)}")
+        figure.savefig(beside, dpi=130, bbox_inches="tight")
+        os.replace(beside, picture)  # an existing picture is replaced as a whole
     except (OSError, ValueError) as error:
         sys.exit(f"plot_run.py: {error}. Name other files.")
     if test:

@@ -27,9 +27,9 @@ enum ExitCode : int {
   kExitLost = 67,
   /// The ranks made no progress, or one of them was stopped by a signal.
   kExitHang = 68,
-  /// Another run uses the folder.
+  /// Another run uses the folder, or another program has a file open.
   kExitInUse = 69,
-  /// A file cannot be written, or the disk fails.
+  /// A file cannot be read or written now, or the disk fails.
   kExitStorage = 74,
   /// Stopped on request after a checkpoint: run again to continue.
   kExitRequeue = 75,

@@ -15,7 +15,7 @@ constexpr RunEnd kEnds[] = {
      "the model diverged"},  // from a state the run would diverge again
     {kExitLost, true, true, "a rank or a host was lost"},
     {kExitHang, true, true, "the ranks made no progress"},
-    {kExitInUse, false, true, "another run uses the folder"},
+    {kExitInUse, false, true, "the folder or a file is in use"},
     {kExitStorage, false, true, "a file cannot be written"},
     {kExitRequeue, false, true, ""},  // with a checkpoint of all steps, or before the first one
     {126, false, true, "the program cannot be executed"},  // codes of shells

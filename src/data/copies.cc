@@ -8,7 +8,7 @@
 
 #include "src/base/sha256.h"
 #include "src/base/text.h"
-#include "src/data/image/names.h"
+#include "src/data/names.h"
 
 namespace lockstep {
 namespace {

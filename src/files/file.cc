@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <cstring>
 #include <regex>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "src/base/check.h"
@@ -44,24 +47,28 @@ std::string_view advice(int error) {
     case EMFILE:
     case ENFILE:
       return "raise the limit on open files (ulimit -n)";
+    case ENOMEM:
+      return "free some memory";
     default:
       return "choose another path";
   }
 }
 
 UnreadableFile::UnreadableFile(const std::string& message, int cause)
-    : Error(message, cause == EIO || cause == ESTALE ? kExitStorage : kExitFailure),
+    : Error(message, cause == EBUSY                    ? kExitInUse
+                     : cause == EIO || cause == ESTALE ? kExitStorage
+                                                       : kExitFailure),
       cause_(cause) {}
 
 void fail_to_read(const std::filesystem::path& path, int error) {
   const bool refused = error == EACCES || error == EPERM,
              missing = error == ENOENT || error == ENOTDIR || error == ELOOP,
-             too_many = error == EMFILE || error == ENFILE;
+             scarce = error == EMFILE || error == ENFILE || error == ENOMEM;
   throw UnreadableFile(fmt::format("cannot read {}: {}; {}", path.string(), std::strerror(error),
-                                   refused    ? "check its permissions"
-                                   : missing  ? "check its name"
-                                   : too_many ? advice(error)
-                                              : advice(EIO)),
+                                   refused   ? "check its permissions"
+                                   : missing ? "check its name"
+                                   : scarce  ? advice(error)
+                                             : advice(EIO)),
                        error);
 }
 
@@ -127,6 +134,52 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& file) {
                    status.st_mtim.tv_nsec);
 }
 
+namespace {
+
+/// Whether a process of this machine has the file open for writing: then the kernel refuses a lease
+/// for reading (fcntl(2)). False for network file systems, which refuse leases for other reasons.
+bool is_open_for_writing(int descriptor) {
+  struct statfs system {};
+  if (::fstatfs(descriptor, &system) != 0) return false;
+  constexpr unsigned kNetwork[] = {0x6969, 0x517B, 0xFF534D42, 0xFE534D42};  // NFS, SMB: statfs(2)
+  if (std::ranges::count(kNetwork, static_cast<unsigned>(system.f_type)) > 0) return false;
+  // A process that opens the file meanwhile sends a signal to this one. SIGURG does nothing, but
+  // SIGIO, the default, would end it.
+  if (::fcntl(descriptor, F_SETSIG, SIGURG) != 0) return false;
+  return ::fcntl(descriptor, F_SETLEASE, F_RDLCK) != 0 && errno == EAGAIN;
+}
+
+[[noreturn]] void fail_for_writer(const std::filesystem::path& file) {
+  throw UnreadableFile(fmt::format("{} cannot be read now: another program has it open for "
+                                   "writing. Close it, then run the same command again.",
+                                   file.string()),
+                       EBUSY);
+}
+
+}  // namespace
+
+void require_no_writer(const std::filesystem::path& file) {
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return;
+  // The lock of HDF5, which programs on other machines take too. A lock of fcntl(2) against readers
+  // needs a file that is open for writing.
+  const bool busy = is_open_for_writing(descriptor) ||
+                    (::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+  ::close(descriptor);
+  if (busy) fail_for_writer(file);
+}
+
+void require_unchanged(const FileStamp& before) {
+  const std::filesystem::path& file = std::get<0>(before);
+  constexpr int kLooks = 20;
+  for (int look = 0; look < kLooks; ++look) {
+    require_no_writer(file);  // it opens the file, so that a network file system asks its server
+    const std::optional<FileStamp> now = stamp_of(file);
+    if (now && *now != before) fail_for_writer(file);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 void fail_to(const char* verb, const std::filesystem::path& path, int error) {
   throw Error(
       fmt::format("cannot {} {}: {}; {}", verb, path.string(), std::strerror(error), advice(error)),
@@ -171,10 +224,9 @@ int probe_beside(const std::filesystem::path& path) {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
-  const int how = mode == Mode::append    ? O_CREAT | O_APPEND
-                  : mode == Mode::extend  ? O_APPEND
-                  : mode == Mode::replace ? O_CREAT | O_TRUNC
-                                          : O_CREAT | O_EXCL | O_NOFOLLOW;
+  const int how = mode == Mode::append   ? O_CREAT | O_APPEND
+                  : mode == Mode::extend ? O_APPEND
+                                         : O_CREAT | O_EXCL | O_NOFOLLOW;
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | how, 0666);
   if (descriptor_ < 0) fail_to("write", path_, errno);
 }
@@ -279,7 +331,7 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
       std::error_code gone;
       const auto touched = std::filesystem::last_write_time(entry->path(), gone);
       stale =
-          !gone && std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(1);
+          !gone && std::filesystem::file_time_type::clock::now() - touched > std::chrono::hours(24);
     }
     if (stale) std::filesystem::remove(entry->path(), ignored);
   }

@@ -18,11 +18,12 @@ namespace lockstep {
 /// The fix for `error`, an errno of a file or a folder: the end of a message.
 std::string_view advice(int error);
 
-/// A file that cannot be opened or read now: the disk, a lock, permissions. It may be whole, so no
-/// older file may take its place, and nothing may be written over it.
+/// A file that cannot be opened or read now: the disk, a lock, permissions, another program that
+/// writes it. It may be whole, so no older file may take its place, and nothing may be written over
+/// it.
 class UnreadableFile : public Error {
  public:
-  /// `cause`: an errno.
+  /// `cause`: an errno. EBUSY: another program has the file open, and the exit code is kExitInUse.
   UnreadableFile(const std::string& message, int cause);
   int cause() const { return cause_; }
 
@@ -83,14 +84,33 @@ using FileStamp =
     std::tuple<std::filesystem::path, std::uint64_t, std::int64_t, std::int64_t, std::int64_t>;
 std::optional<FileStamp> stamp_of(const std::filesystem::path& file);
 
+/// For a file whose contents are wrong: throws UnreadableFile (EBUSY) if another program may be
+/// writing them. A program of this machine has the file open for writing, or any program has locked
+/// it against readers. A file that cannot be examined is no error. Any thread.
+void require_no_writer(const std::filesystem::path& file);
+
+/// The same, and throws if the file changes within two seconds, by a program of another machine.
+/// `before`: from before it was read.
+void require_unchanged(const FileStamp& before);
+
+/// Calls `read`, which reads `file`. If it throws Error, require_no_writer() comes first.
+template <class Read>
+auto read_complete(const std::filesystem::path& file, const Read& read) {
+  try {
+    return read();
+  } catch (const Error&) {
+    require_no_writer(file);
+    throw;
+  }
+}
+
 /// A file that is open for writing at its end. Calls throw Error. One thread.
 class OutputFile {
  public:
   enum class Mode {
-    append,   ///< keeps the contents of an existing file
-    extend,   ///< the same, but the file must exist
-    replace,  ///< begins empty
-    create,   ///< nothing of that name may exist, not even a link
+    append,  ///< keeps the contents of an existing file
+    extend,  ///< the same, but the file must exist
+    create,  ///< nothing of that name may exist, not even a link
   };
   /// Never waits for the reader of a pipe. It throws if there is none, and write() throws if the
   /// pipe is full.
@@ -132,7 +152,8 @@ std::filesystem::path temporary_name(const std::filesystem::path& path);
 
 /// Removes the temporaries in `directory` of files whose names end with `ending` (".h5"), if their
 /// writer is gone: a dead process of this process space, this process itself, or a process
-/// elsewhere whose temporary was not touched for an hour.
+/// elsewhere whose temporary was not touched for a day. Clocks that are set an hour ahead remove
+/// nothing of a living process.
 void remove_stale_temporaries(const std::filesystem::path& directory, std::string_view ending = {});
 
 /// Creates `directory` and its missing parents; they survive a power failure. Returns the created

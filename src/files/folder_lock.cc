@@ -11,10 +11,12 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <vector>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/base/process.h"
 #include "src/base/text.h"
@@ -93,20 +95,22 @@ std::vector<Claim> list_claims(const std::filesystem::path& directory) {
   return claims;
 }
 
-/// Seconds since `file` was last touched, by the clock of its file system. Nothing: it is gone.
-std::optional<std::int64_t> silence_of(const std::filesystem::path& file) {
-  struct stat touched {
-  }, now{};
-  const std::filesystem::path probe = temporary_name(file);
-  try {
-    OutputFile(probe, OutputFile::Mode::create);
-    ::stat(probe.c_str(), &now);
-    ::unlink(probe.c_str());
-  } catch (const Error&) {  // the folder may be read-only for holder()
-    now.st_mtime = std::time(nullptr);
-  }
-  if (::stat(file.c_str(), &touched) != 0) return {};
-  return now.st_mtime - touched.st_mtime;
+/// Seconds for which this process has seen `file` untouched, from its first call on. Nothing: it is
+/// gone. Clocks may be set at any time, and differ between machines. So only a change of the time
+/// of the file counts, and never how old it is.
+std::optional<double> silence_of(const std::filesystem::path& file) {
+  struct Seen {
+    std::optional<FileStamp> stamp;
+    double since = 0;
+  };
+  static std::mutex mutex;
+  static std::map<std::filesystem::path, Seen> files;
+  const std::optional<FileStamp> stamp = stamp_of(file);
+  if (!stamp) return {};
+  const std::lock_guard lock(mutex);
+  Seen& seen = files[file];
+  if (seen.stamp != stamp) seen = {stamp, now_seconds()};
+  return now_seconds() - seen.since;
 }
 
 /// Whether this machine's process table contains the claim's process if it lives.
@@ -134,7 +138,7 @@ std::string why_gone(const Claim& claim) {
   }
   const auto silent = silence_of(claim.file);
   if (!silent) return "it has ended";
-  return *silent > FolderLock::kSilence ? fmt::format("no sign of life for {} s", *silent) : "";
+  return *silent > FolderLock::kSilence ? fmt::format("no sign of life for {:.0f} s", *silent) : "";
 }
 
 /// The claim's run, without control characters: the claim may come from any user of the folder.
@@ -222,11 +226,9 @@ void FolderLock::claim(std::string_view purpose) {
       continue;
     }
     if (other) {
-      throw Error(
-          fmt::format("{} {} is in use by {}. Wait for it, stop it or choose another {}. If that "
-                      "run is dead, the folder is free after {} s.",
-                      purpose, directory_.string(), describe(*other), purpose, kSilence),
-          kExitInUse);
+      throw Error(fmt::format("{} {} is in use by {}. Wait for it, stop it or choose another {}.",
+                              purpose, directory_.string(), describe(*other), purpose),
+                  kExitInUse);
     }
     const std::int64_t number = gone.empty() ? 1 : gone.front().number + 1;
     const auto file = directory_ / fmt::format("{}{}", kPrefix, number);
@@ -279,14 +281,10 @@ void FolderLock::require_held() const {
 std::optional<FolderLock::Silent> FolderLock::silent_holder(
     const std::filesystem::path& directory) {
   const auto other = standing_in(directory);
-  if (!other || other->fact("token").empty() || is_of_this_machine(*other)) return {};
-  struct stat touched {};
-  if (::stat(other->file.c_str(), &touched) != 0) return {};
-  const std::int64_t seconds = silence_of(other->file).value_or(0);
-  return Silent{describe(*other),
-                fmt::format("{} {}.{} {}", other->file.string(), touched.st_mtim.tv_sec,
-                            touched.st_mtim.tv_nsec, other->text),
-                std::clamp<std::int64_t>(seconds, 0, kSilence)};
+  if (!other || is_of_this_machine(*other)) return {};
+  const std::optional<FileStamp> stamp = stamp_of(other->file);
+  if (!stamp) return {};
+  return Silent{describe(*other), *stamp};
 }
 
 std::string FolderLock::holder(const std::filesystem::path& directory) {

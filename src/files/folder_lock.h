@@ -1,5 +1,6 @@
 // FolderLock: one process's claim to a folder, so that two runs never write to the same folder. It
 // also works on network file systems: it needs only link() or O_EXCL, and clocks of the same speed.
+// Clocks may be set while runs train.
 #pragma once
 
 #include <chrono>
@@ -10,14 +11,17 @@
 #include <string_view>
 #include <thread>
 
+#include "src/files/file.h"
+
 namespace lockstep {
 
 /// The claim is the file <folder>/run.lock.<N>, which names its run. A claim of a run that is gone
 /// is taken over: the claimant creates run.lock.<N+1> before it removes run.lock.<N>, so that only
 /// one of several claimants wins. On this machine a run is gone if its process is. On another
 /// machine it is gone if its SLURM job was requeued as ours, if the same lockstep_run has started
-/// the ranks again, or if its file was not touched for kSilence; the holder touches it every
-/// kHeartbeat, from its own thread. A machine without a readable boot id counts as another machine.
+/// the ranks again, or if this process has seen its file untouched for kSilence; the holder touches
+/// it every kHeartbeat, from its own thread. A machine without a readable boot id counts as another
+/// machine.
 class FolderLock {
  public:
   static constexpr int kSilence = 180;  ///< seconds
@@ -40,9 +44,8 @@ class FolderLock {
 
   /// A claim of another machine. Its run may be dead.
   struct Silent {
-    std::string holder;        ///< "run 4a11 (host h, process 4711, ...)"
-    std::string stamp;         ///< changes with each sign of life
-    std::int64_t seconds = 0;  ///< since the last sign of life; at most kSilence
+    std::string holder;  ///< "run 4a11 (host h, process 4711, ...)"
+    FileStamp stamp;     ///< changes with each sign of life
   };
   /// Nothing if `directory` is free, or if its holder certainly lives. Changes nothing.
   static std::optional<Silent> silent_holder(const std::filesystem::path& directory);

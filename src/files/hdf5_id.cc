@@ -1,5 +1,6 @@
 #include "src/files/hdf5_id.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -10,15 +11,22 @@
 namespace lockstep {
 namespace {
 
+/// HDF5's number of what happened, and its text.
+struct Reason {
+  hid_t minor;
+  std::string text;
+};
+
 /// The reasons for the error of the last call, the innermost first.
-std::vector<std::string> reasons() {
-  std::vector<std::string> texts;
+std::vector<Reason> reasons() {
+  std::vector<Reason> found;
   const auto add = [](unsigned, const H5E_error2_t* error, void* out) -> herr_t {
-    if (error->desc != nullptr) static_cast<std::vector<std::string>*>(out)->push_back(error->desc);
+    static_cast<std::vector<Reason>*>(out)->push_back(
+        {error->min_num, error->desc != nullptr ? error->desc : ""});
     return 0;
   };
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, add, &texts);
-  return texts;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, add, &found);
+  return found;
 }
 
 }  // namespace
@@ -29,8 +37,8 @@ std::unique_lock<std::recursive_mutex> lock_hdf5() {
 }
 
 std::string hdf5_cause() {
-  const std::vector<std::string> texts = reasons();
-  return texts.empty() ? "HDF5 returns no reason" : texts.front();
+  const std::vector<Reason> found = reasons();
+  return found.empty() ? "HDF5 returns no reason" : found.front().text;
 }
 
 void keep_hdf5_quiet() {
@@ -42,6 +50,7 @@ void keep_hdf5_quiet() {
 Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause) {
   keep_hdf5_quiet();
   const Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS));
+  if (access < 0) fail_to_read(path, ENOMEM);
   // A complete file needs no lock for reading, and many network file systems have no locks.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
   H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true);
@@ -56,7 +65,10 @@ Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause) {
 
 void require_hdf5_read(const std::filesystem::path& path) {
   constexpr std::string_view kErrno = "errno = ";  // HDF5 adds it to the failures of system calls
-  for (const std::string& text : reasons()) {
+  const std::vector<Reason> found = reasons();
+  require_no_writer(path);
+  for (const auto& [minor, text] : found) {
+    if (minor == H5E_NOSPACE || minor == H5E_CANTALLOC) fail_to_read(path, ENOMEM);
     const std::size_t at = text.find(kErrno);
     const int error = at == text.npos ? 0 : std::atoi(text.c_str() + at + kErrno.size());
     if (error == 0) continue;
@@ -66,6 +78,13 @@ void require_hdf5_read(const std::filesystem::path& path) {
                     std::strerror(error)),
         error);
   }
+  // Programs mark a file that they change, and remove the mark when they close it.
+  if (found.empty() || found.front().minor != H5E_CANTOPENFILE) return;
+  throw UnreadableFile(
+      fmt::format("{} cannot be read now: another program has changed it and not closed it. Close "
+                  "that program; if it has crashed, run h5clear -s {}.",
+                  path.string(), path.string()),
+      EIO);
 }
 
 bool list_hdf5_arrays(hid_t file, std::vector<std::string>& names) {

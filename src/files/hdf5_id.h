@@ -46,7 +46,8 @@ void keep_hdf5_quiet();
 /// Negative: it is damaged or no HDF5 file; `cause` is then HDF5's reason.
 Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause);
 
-/// After a call that failed: throws UnreadableFile if the system could not read `path`.
+/// After a call that failed: throws UnreadableFile if the system could not read `path`, memory is
+/// short, or another program writes the file.
 void require_hdf5_read(const std::filesystem::path& path);
 
 /// The names of all arrays, each object once, by hard links only: those never leave the file.

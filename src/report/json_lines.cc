@@ -39,7 +39,9 @@ const std::filesystem::path& keep_lines(const std::filesystem::path& path,
                                         std::int64_t keep_below_step, std::string_view redone) {
   if (const auto before = read_file(path)) {
     const std::string kept = kept_lines(*before, keep_below_step, redone);
-    if (kept != *before) replace_file(path, kept);
+    if (kept == *before) return path;
+    require_no_writer(path);
+    replace_file(path, kept);
   }
   return path;
 }

@@ -1,6 +1,7 @@
 #include "src/report/stored_run.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -19,13 +20,12 @@ using nlohmann::ordered_json;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMostColumns = 100;  // of a kind of rows; a column holds all rows
 
-/// The contents of a regular file; nothing: there is none, or it cannot be read.
-std::optional<std::string> contents(const fs::path& file) {
-  try {
-    return read_file(file);
-  } catch (const Error&) {
-    return {};
-  }
+/// The object in a file; null: there is none, or it is damaged.
+ordered_json read_object(const fs::path& file) {
+  const auto text = read_file(file);
+  ordered_json object = object_in(text.value_or(""));
+  if (text && object.is_null()) require_no_writer(file);
+  return object;
 }
 
 /// The options of config.toml, with those of "# steps=1000 (default)".
@@ -81,6 +81,7 @@ void read_metrics(const fs::path& file, StoredRun& run) {
       run.start.erase(options);
     }
   }
+  if (!in.is_open() || in.bad()) fail_to_read(file, errno);
 }
 
 /// A member of nested objects; null: there is none.
@@ -196,10 +197,10 @@ StoredRun read_run(const fs::path& folder) {
   StoredRun run{.folder = folder};
   const fs::path whole = fs::absolute(folder).lexically_normal();
   run.name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
-  run.summary = object_in(contents(folder / "summary.json").value_or(""));
-  run.evaluation = object_in(contents(folder / "evaluation.json").value_or(""));
+  run.summary = read_object(folder / "summary.json");
+  run.evaluation = read_object(folder / "evaluation.json");
   read_metrics(folder / "metrics.jsonl", run);
-  if (const auto config = contents(folder / "config.toml")) run.options = options_of(*config);
+  if (const auto config = read_file(folder / "config.toml")) run.options = options_of(*config);
   return run;
 }
 

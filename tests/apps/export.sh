@@ -44,7 +44,7 @@ expect_error "another format" 2 'small.pt .safetensors'
 export_model "$first" "$folder/files/other.onnx" --opset 3
 expect_error "an old opset" 2 'opset 17'
 ranks 1 train_mnist "${small[@]}" --model deep_mnist --steps 1 --ema 0 --run "$folder/large"
-touch -d '2 hours ago' "$folder/files/other.onnx.tmp-$(uname -n)-$(bash -c 'echo $$')-0123456789abcdef"  # of an export that was killed
+touch -d '2 days ago' "$folder/files/other.onnx.tmp-$(uname -n)-$(bash -c 'echo $$')-0123456789abcdef"  # of an export that was killed
 run bash -c "ulimit -f 6000; trap '' XFSZ; exec '$build/export_model' '$folder/large' '$folder/files/other.onnx'"
 expect_error "a full disk" 74 'other.onnx too.large'
 ranks 2 export_model "$first" "$folder/files/other.onnx"

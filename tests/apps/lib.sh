@@ -65,6 +65,17 @@ need_h5py() {
   skip "no python has the package h5py (scripts/install_dependencies.sh --tests)"
 }
 
+# Lets `preloaded COMMAND...` run with clocks that `move` sets, or skips the test.
+need_moved_clock() {
+  command -v cc >/dev/null || skip "there is no C compiler"
+  cc -shared -fPIC -O1 -o "$folder/clock.so" "$here/../support/moved_clock.c" || complain "moved_clock.c"
+  export MOVED_CLOCK=$folder/clock
+  move 0 0
+}
+# move REAL MONOTONIC: from now on the clocks of all these programs are so many seconds ahead.
+move() { printf '%12d %12d\n' "$1" "$2" 1<>"$MOVED_CLOCK"; }
+preloaded() { LD_PRELOAD=$folder/clock.so "$@"; }
+
 # Copies the program's own lines of stderr. Removes boxes and lines of Open MPI ("[host:pid] ...") and the NUL characters of
 # Open MPI 5. Also removes the note of a build with CUDA on a machine without a GPU.
 own_words() {

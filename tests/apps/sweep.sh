@@ -87,6 +87,10 @@ write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'lr = [0.1, 0.2]'
 mkdir -p runs/log/lr=0.1.log
 sweep log.toml
 expect "a log that cannot be written" test "$code-$(lines_with out '^failed lr=0.1: lr=0\.1\.log' | wc -l)-$(grep -c '^ended' out)" = 1-1-1
+file=words
+write 'ranks = 1' '[options]' "${small[@]/small\"/folder is in use by another\"}" '[sweep]' 'lr = [0.1]'
+sweep words.toml
+expect "the words of an error decide nothing" test "$code-$(grep -c '^waits' out)-$(grep -c '^failed .* is in use by ' out)" = 1-0-1
 
 # --- Ctrl-C --------------------------------------------------------------------------------------------------------------
 file=long

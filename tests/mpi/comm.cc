@@ -1,7 +1,10 @@
 // World, Comm, agreement, clocks: every rank sees the same outcome.
 #include "collectives/comm/comm.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +29,16 @@
 
 namespace {
 std::int64_t most_gathered = 0;  ///< most elements of one MPI_Gatherv on this rank
+int unlinked_unlocked = 0;       ///< files of shared memory on this rank
+}  // namespace
+
+/// Replaces the C library's for the library in this program.
+extern "C" int shm_unlink(const char* name) {
+  const std::string path = std::string("/dev/shm") + name;
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  unlinked_unlocked += ::flock(file, LOCK_EX | LOCK_NB) == 0;
+  ::close(file);
+  return ::unlink(path.c_str());
 }
 
 /// Replaces MPI's function for the library in this program.
@@ -196,17 +209,25 @@ TEST(NodeMemory, RemovesFilesOfKilledRuns) {
   const auto file = [&](std::int64_t pid, const char* what) {
     return fs::path(fmt::format("/dev/shm/lockstep-{}{}{}", pid, name, what));
   };
-  const fs::path old = file(gone, "old"), fresh = file(gone, "new"), owned = file(::getpid(), "");
+  const fs::path left = file(gone, "left"), held = file(gone, "held"), owned = file(::getpid(), "");
+  int lock = -1;
   if (node.rank() == 0) {
-    for (const fs::path& path : {old, fresh, owned}) std::ofstream(path) << "left";
-    for (const fs::path& path : {old, owned})
-      fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::minutes(2));
+    for (const fs::path& path : {left, held, owned}) {
+      std::ofstream(path) << "left";
+      // Clocks may have been set since.
+      fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+    }
+    lock = ::open(held.c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_EQ(::flock(lock, LOCK_SH), 0);
   }
+  unlinked_unlocked = 0;
   const NodeMemory memory(node, node, 1, "this test");
+  ::close(lock);
   if (node.rank() == 0) {
-    EXPECT_FALSE(fs::exists(old)) << "of a process that is gone";
-    EXPECT_TRUE(fs::remove(fresh)) << "perhaps of another container";
+    EXPECT_FALSE(fs::exists(left)) << "of a process that is gone";
+    EXPECT_TRUE(fs::remove(held)) << "of another container";
     EXPECT_TRUE(fs::remove(owned)) << "of a running process";
+    EXPECT_EQ(unlinked_unlocked, 0) << "processes of other containers leave this one alone";
   }
 }
 

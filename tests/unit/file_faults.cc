@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <sys/file.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "apps/record/checkpoint_use.h"
 #include "net/checkpoint.h"
@@ -131,18 +133,21 @@ std::filesystem::path save(const std::filesystem::path& directory, std::int64_t 
                          {{step, step, 0, 1}, {}});
 }
 
-/// `read` must throw UnreadableFile that has these words, and never call the file damaged.
-void expect_unreadable(const std::function<void()>& read,
-                       const std::vector<std::string_view>& words, const std::string& when) {
+/// `read` must throw UnreadableFile that has these words, and never call the file damaged. Returns
+/// its exit code.
+int expect_unreadable(const std::function<void()>& read, const std::vector<std::string_view>& words,
+                      const std::string& when) {
   try {
     read();
     ADD_FAILURE() << "no error: " << when;
   } catch (const UnreadableFile& error) {
     EXPECT_TRUE(mentions(error.what(), words)) << when;
     EXPECT_EQ(std::string(error.what()).find("damaged"), std::string::npos) << error.what();
+    return error.exit_code();
   } catch (const Error& error) {
     ADD_FAILURE() << "another error: " << when << ": " << error.what();
   }
+  return 0;
 }
 
 /// Fails each call in turn. Returns how many there are.
@@ -192,6 +197,61 @@ TEST(FileFaults, AReadErrorIsNoDamageAndNoOlderFileTakesItsPlace) {
   EXPECT_EQ(contents(newest), before);
 }
 
+TEST(FileFaults, AFileThatAnotherProgramWritesIsNotDamaged) {
+  const TemporaryDirectory directory;
+  save(directory.path(), 1);
+  const std::filesystem::path newest = save(directory.path(), 2);
+  const std::string half = contents(newest).substr(0, 3000);
+  put(newest, half);
+  const std::function<void()> readers[] = {
+      [&] { Checkpoint{newest}; }, [&] { newest_good(directory.path()); },
+      [&] {
+        CheckpointFolder(directory.path(), [](const std::string& text) { FAIL() << text; }).next();
+      }};
+  for (const bool locks : {false, true}) {
+    const int held = ::open(newest.c_str(), locks ? O_RDONLY : O_WRONLY);
+    if (locks) {
+      ASSERT_EQ(::flock(held, LOCK_EX), 0);
+    }
+    for (const auto& read : readers) {
+      EXPECT_EQ(expect_unreadable(read, {newest.string(), "now", "open", "same command"}, "held"),
+                kExitInUse);
+    }
+    EXPECT_EQ(CheckpointPruner(directory.path(), 2).prune(save(directory.path(), 3)).size(), 1u);
+    std::filesystem::remove(directory / "step-0000000003.h5");
+    ::close(held);
+  }
+  for (std::size_t reader = 1; reader < 3; ++reader) {  // a writer on another host
+    const std::jthread writer([&] {
+      ::usleep(500'000);
+      std::filesystem::last_write_time(
+          newest, std::filesystem::file_time_type(std::chrono::seconds(reader)));
+    });
+    expect_unreadable(readers[reader], {newest.string(), "now", "open"}, "it changes");
+  }
+  EXPECT_EQ(contents(newest), half);
+  EXPECT_TRUE(mentions(newest_good(directory.path()).warnings.at(0), {newest.string(), "damaged"}));
+}
+
+TEST(FileFaults, AFileThatWasNotClosedIsNotDamaged) {
+  const TemporaryDirectory directory;
+  save(directory.path(), 1);
+  const std::filesystem::path newest = save(directory.path(), 2);
+  const pid_t crashes = ::fork();
+  if (crashes == 0) {
+    H5Fopen(newest.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(crashes, nullptr, 0), crashes);
+  EXPECT_EQ(expect_unreadable([&] { newest_good(directory.path()); },
+                              {newest.string(), "now", "not closed", "h5clear -s"}, "crashed"),
+            kExitStorage);
+  std::string changed = contents(newest);
+  changed[11] ^= 2;  // the mark, without its checksum
+  put(newest, changed);
+  EXPECT_EQ(newest_good(directory.path()).file, directory / "step-0000000001.h5");
+}
+
 TEST(FileFaults, AFileThatCannotBeReadIsNeitherCountedNorRemoved) {
   const TemporaryDirectory directory;
   for (std::int64_t step = 1; step <= 4; ++step) save(directory.path(), step);
@@ -228,6 +288,8 @@ TEST(FileFaults, ALockThatFailsIsNoDamage) {
     const Failing failing("flock", "step-", error, 0, /*always=*/true);
     if (error == ENOSYS) {  // HDF5 goes on without a lock
       EXPECT_EQ(newest_good(directory.path()).file, newest);
+    } else if (error == EAGAIN) {
+      expect_unreadable([&] { newest_good(directory.path()); }, {newest.string(), "open"}, "held");
     } else {
       expect_unreadable([&] { newest_good(directory.path()); },
                         {newest.string(), "lock", "HDF5_USE_FILE_LOCKING=FALSE"},

@@ -190,9 +190,9 @@ function refresh() {
     show();
   });
   show();
-  const due = Date.now() + 1000 * Math.min(60, Math.max(5, age() / 10));
+  const due = performance.now() + 1000 * Math.min(60, Math.max(5, age() / 10));
   setInterval(() => {
-    if (paused || document.hidden || Date.now() < due || view.cursor !== null ||
+    if (paused || document.hidden || performance.now() < due || view.cursor !== null ||
         String(getSelection()) !== '')
       return;
     store(key, String(scrollY));
