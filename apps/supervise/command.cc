@@ -129,6 +129,7 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
   std::map<std::string, std::string> all = {
       {"OMPI_MCA_orte_execute_quiet", "1"},  // no boxes of advice after the program's own error
       {"PRTE_MCA_prte_execute_quiet", "1"},
+      {"OMPI_MCA_regx", "naive"},  // the default of Open MPI 4 refuses "_" and ":" in any name
       {"OMPI_MCA_odls_base_sigkill_timeout", "0"},
       {"PRTE_MCA_odls_base_sigkill_timeout", "0"}};
   if (::getuid() == 0) {
@@ -149,6 +150,12 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
     all["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe";
     all["OMPI_MCA_mpi_yield_when_idle"] = "1";
   }
+  // Open MPI 4 cuts a name at its first dot. In SLURM the allocation has the names.
+  const bool domains = std::ranges::any_of(shares, [](const HostRange& share) {
+    const std::string& host = share.host;
+    return host.find('.') != host.npos && host.find_first_not_of("0123456789.") != host.npos;
+  });
+  if (domains && !is_set("SLURM_JOB_ID")) all["OMPI_MCA_orte_keep_fqdn_hostnames"] = "1";
   std::erase_if(all, [](const auto& entry) { return is_set(entry.first.c_str()); });
   if (one && !shares.empty() && shares.front().host == kThisHost) {
     for (const char* layer :
@@ -170,6 +177,7 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
     std::istringstream agent(split(std::getenv(name), ':').front());
     std::vector<std::string> words{std::istream_iterator<std::string>(agent), {}};
     if (words.empty()) break;
+    if (words.front().ends_with("ssh")) words.push_back("--");
     words.insert(words.end(), {host, command});
     return words;
   }
@@ -177,7 +185,16 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
     return {"srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--nodelist=" + host,
             "sh",   "-c",        command};
   }
-  return {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", host, command};
+  return {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", "--", host, command};
+}
+
+std::string silence_text(const std::string& host, const std::string& output) {
+  std::string reason = ".";
+  for (const std::string& line : lines_of(output)) {
+    const std::string words = line.substr(0, line.find('\r'));  // ssh ends lines with it
+    if (!words.empty()) reason = ": " + words;
+  }
+  return fmt::format("host {} does not answer{}", host, reason);
 }
 
 std::string memory_name(const std::vector<std::string>& words) {

@@ -139,8 +139,8 @@ std::string stopped_command(const std::string& id) {
 }
 
 /// Starts `words` in a process group of its own. It gets no signals from the terminal and reads
-/// nothing. `output`: its standard output; -1: that of this process. `follows`: it ends with this
-/// process.
+/// nothing. `output`: its standard output and error; -1: those of this process. `follows`: it ends
+/// with this process.
 pid_t spawn(const std::vector<std::string>& words,
             const std::map<std::string, std::string>& environment, const sigset_t& blocked,
             int output, bool follows) {
@@ -161,7 +161,7 @@ pid_t spawn(const std::vector<std::string>& words,
   const int null = ::open("/dev/null", O_RDWR);
   ::dup2(null, STDIN_FILENO);
   if (output >= 0) ::dup2(output, STDOUT_FILENO);
-  if (output >= 0) ::dup2(null, STDERR_FILENO);
+  if (output >= 0) ::dup2(output, STDERR_FILENO);
   ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
   ::execvp(argv.front(), argv.data());
   print_error(fmt::format("lockstep_run: cannot start {}: {}. Install it, or correct the PATH.\n",
@@ -177,7 +177,10 @@ Processes::Processes(Command command, const std::vector<Host>& hosts)
       id_(unique_hex(8)),
       cores_(usable_cores()),
       fills_(owns_machine()) {
-  for (const Host& host : hosts) local_[host.name] = is_this_host(host.name);
+  for (const Host& host : hosts) {
+    local_[host.name] = is_this_host(host.name);
+    unasked_.insert(host.name);
+  }
   sigemptyset(&blocked_);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&blocked_, signal);
   ::pthread_sigmask(SIG_BLOCK, &blocked_, nullptr);
@@ -225,8 +228,9 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   ended_ = false;
   const int hosts = open_memory(hostfile_text(shares));
   const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);
-  mpirun_ = spawn(mpirun_words(command_, rank_count(shares), file, names), environment, blocked_,
-                  -1, true);
+  std::vector<std::string> words = mpirun_words(command_, rank_count(shares), file, names);
+  messages_.collect(environment, words);
+  mpirun_ = spawn(words, environment, blocked_, -1, true);
   if (hosts >= 0) ::close(hosts);
 }
 
@@ -272,7 +276,9 @@ void Processes::read(Question& question) {
   answer.answers = question.text.find(kAnswer) != std::string::npos;
   if (count > 0 && !answer.answers) return;
   for (const std::string& line : lines_of(question.text)) {
-    answer.step = std::max(answer.step, step_in(line));
+    // A line of the agent may begin with a number too.
+    if (line.find_first_not_of("0123456789") == line.npos)
+      answer.step = std::max(answer.step, step_in(line));
     answer.stopped = answer.stopped || line == kRankStopped;
   }
   ::close(std::exchange(question.pipe, -1));
@@ -286,7 +292,12 @@ Machines::Event Processes::wait(double seconds) {
     const bool open =
         std::ranges::any_of(questions_, [](const Question& q) { return q.pipe >= 0; });
     if (asked_ && (silent || !open)) {
-      for (const Question& question : questions_) event.answers.push_back(question.answer);
+      for (const Question& question : questions_) {
+        event.answers.push_back(question.answer);
+        note_silence(question);
+      }
+      if (ended_ && step() < 0 && std::ranges::all_of(event.answers, &Answer::answers))
+        print_error(messages_.take_reason());
       end_questions();
     }
     const bool done = event.ended || event.signal != 0 || !event.answers.empty();
@@ -323,6 +334,7 @@ void Processes::reap(Event& event) {
     mpirun_ = 0;
     ended_ = true;
     clear_host();
+    if (status == 0) messages_.take_reason();
     event.ended =
         WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
   }
@@ -348,6 +360,12 @@ void Processes::clear_host() {
       for (std::size_t i = 0; i < found.gl_pathc; ++i) ::unlink(found.gl_pathv[i]);
     ::globfree(&found);
   }
+}
+
+void Processes::note_silence(const Question& question) {
+  const std::string& host = question.answer.host;
+  if (unasked_.erase(host) > 0 && !question.answer.answers && step() < 0)
+    tell(silence_text(host, question.text));
 }
 
 void Processes::end_questions() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/supervise/command.h"
+#include "apps/supervise/launcher_messages.h"
 #include "apps/supervise/supervisor.h"
 
 namespace lockstep {
@@ -53,6 +54,8 @@ class Processes : public Machines {
   void reap(Event& event);
   void find_segments();
   void clear_host();
+  /// Prints a line if a host does not answer the first question: its name may be misspelt.
+  void note_silence(const Question& question);
   void end_questions();
   bool is_local(const std::string& host) const;
 
@@ -65,6 +68,8 @@ class Processes : public Machines {
   std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::string>>
       former_steps_;
   std::map<std::string, bool> local_;  ///< by host: it is this one
+  std::set<std::string> unasked_;      ///< hosts that were not asked yet
+  LauncherMessages messages_;
   sigset_t blocked_;
   int signals_ = -1;                      ///< a descriptor of them
   pid_t mpirun_ = 0;                      ///< 0: it does not run
