@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "collectives/comm/comm.h"
@@ -24,6 +25,18 @@ struct HostAddress {
   std::uint16_t port = 0;                     ///< 0: no heartbeat
   bool has_launcher = false;                  ///< mpirun runs here, and not only its daemon
 };
+
+/// A network interface of this host with an IPv4 address.
+struct Interface {
+  std::string name;
+  HostAddress::Address address;
+};
+
+/// Those that MPI may use, without the loopback. Never throws.
+std::vector<Interface> own_interfaces();
+
+/// "eth0 192.0.2.1, docker0 172.17.0.1"
+std::string interfaces_text(const std::vector<Interface>& interfaces);
 
 /// The addresses of this host, without a port. Never throws.
 HostAddress own_address();
