@@ -11,7 +11,6 @@
 #include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/node/node_memory.h"
-#include "collectives/watch/host_address.h"
 #include "collectives/watch/start_watch.h"
 #include "collectives/watch/watchdog.h"
 #include "src/base/floating_point.h"
@@ -27,9 +26,8 @@ double start_limit(int argc, char** argv) {
   constexpr double kLeast = 10;
   double limit = Watchdog::kDefaultTimeout;
   for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i], name = "--timeout";
-    if (word.starts_with(name + "=")) limit = std::atof(argv[i] + name.size() + 1);
-    if (word == name && i + 1 < argc) limit = std::atof(argv[i + 1]);
+    std::sscanf(argv[i], "--timeout=%lf", &limit);
+    if (std::string_view(argv[i - 1]) == "--timeout") limit = std::atof(argv[i]);
   }
   return std::max(limit, kLeast);
 }
@@ -52,9 +50,7 @@ int World::begin_mpi(int* argc, char*** argv) {
   owns_mpi_ = !initialized;
   if (owns_mpi_) {
     check_launch(0);
-    std::vector<std::string> interfaces;
-    for (const Interface& interface : own_interfaces()) interfaces.push_back(interface.name);
-    for (const auto& [name, value] : network_layers(::getenv, interfaces))
+    for (const auto& [name, value] : network_layers(::getenv, own_interfaces()))
       ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
     const VerboseStart verbose;
     check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));

@@ -9,12 +9,14 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <regex>
 #include <set>
 #include <sstream>
 
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -150,12 +152,9 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
     all["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe";
     all["OMPI_MCA_mpi_yield_when_idle"] = "1";
   }
-  // Open MPI 4 cuts a name at its first dot. In SLURM the allocation has the names.
-  const bool domains = std::ranges::any_of(shares, [](const HostRange& share) {
-    const std::string& host = share.host;
-    return host.find('.') != host.npos && host.find_first_not_of("0123456789.") != host.npos;
-  });
-  if (domains && !is_set("SLURM_JOB_ID")) all["OMPI_MCA_orte_keep_fqdn_hostnames"] = "1";
+  // Open MPI 4 cuts a name at its first dot.
+  if (std::regex_search(hostfile_text(shares), std::regex("[.][^ ]*[^0-9. ]")))
+    all["OMPI_MCA_orte_keep_fqdn_hostnames"] = "1";
   std::erase_if(all, [](const auto& entry) { return is_set(entry.first.c_str()); });
   if (one && !shares.empty() && shares.front().host == kThisHost) {
     for (const char* layer :
@@ -189,12 +188,36 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
 }
 
 std::string silence_text(const std::string& host, const std::string& output) {
-  std::string reason = ".";
-  for (const std::string& line : lines_of(output)) {
-    const std::string words = line.substr(0, line.find('\r'));  // ssh ends lines with it
-    if (!words.empty()) reason = ": " + words;
+  const std::string text = output.substr(0, output.find_last_not_of("\r\n") + 1);
+  const std::string reason = text.substr(text.rfind('\n') + 1);
+  return fmt::format("host {} does not answer{}{}", host, reason.empty() ? "." : ": ", reason);
+}
+
+void collect_messages(int file, std::map<std::string, std::string>& environment,
+                      std::vector<std::string>& words) {
+  // mpirun refuses -x beside this variable.
+  if (is_set("OMPI_MCA_mca_base_env_list") || environment.erase("OMPI_MCA_orte_execute_quiet") == 0)
+    return;
+  environment["OPAL_OUTPUT_STDERR_FD"] = std::to_string(file);
+  words.insert(words.begin() + 1, {"-x", "OPAL_OUTPUT_STDERR_FD=2"});  // ranks do not inherit it
+}
+
+std::string take_reason(int file) {
+  std::string text(1 << 16, '\0'), box;
+  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, read_at(file, 0, text))));
+  ::lseek(file, ::ftruncate(file, 0), SEEK_SET);  // mpirun has the same position
+  bool inside = false;
+  for (const std::string& line : lines_of(text)) {
+    if (line.starts_with("-----")) {
+      static const std::regex of_rank("xit code|exited on signal|MPI_ABORT");
+      if (!box.empty() && !std::regex_search(box, of_rank)) return box;
+      box.clear();
+      inside = !inside;
+    } else if (inside && !line.empty() && std::ranges::count(box, '\n') < 8) {
+      box += "mpirun: " + line + "\n";
+    }
   }
-  return fmt::format("host {} does not answer{}", host, reason);
+  return "";
 }
 
 std::string memory_name(const std::vector<std::string>& words) {

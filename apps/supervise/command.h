@@ -48,6 +48,16 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
 /// "host node2 does not answer: REASON". The reason is the last line of its agent's `output`.
 std::string silence_text(const std::string& host, const std::string& output);
 
+/// Directs the messages of Open MPI 4's mpirun to `file`, in its environment and command line. They
+/// stay apart from those of the ranks, so that mpirun need not be quiet: its boxes about a rank
+/// that failed would follow each error of the program. Does nothing if the user has set
+/// orte_execute_quiet. Open MPI 5 prints its reasons in any case.
+void collect_messages(int file, std::map<std::string, std::string>& environment,
+                      std::vector<std::string>& words);
+/// The first 8 lines of the first box in `file` that is not about a rank that has ended; empty:
+/// there is none. A box stands between two lines of dashes. Empties the file.
+std::string take_reason(int file);
+
 /// A name for LOCKSTEP_MEMORY: the same for the same user, folder and words.
 std::string memory_name(const std::vector<std::string>& words);
 

@@ -33,15 +33,14 @@ int parse_slots(const std::string& place, std::string_view text) {
 /// `text` without brackets and without a dot at its end. Hostfiles of Open MPI allow these names
 /// and addresses only. They read a number as a number, and a name server as an address.
 std::string parse_name(const std::string& place, const std::string& text) {
-  static const std::regex name(R"((\w[\w.-]*@)?\w[\w.-]*)"), number("[0-9]+"),
-      address("[0-9A-Fa-f:]+");
+  static const std::regex name(R"((?!\d+$)(\w[\w.-]*@)?\w[\w.-]*)");
   std::string host = text;
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host.ends_with('.')) host.pop_back();
   in6_addr ignored;
   const bool six =
-      std::regex_match(host, address) && ::inet_pton(AF_INET6, host.c_str(), &ignored) == 1;
-  if (!six && (!std::regex_match(host, name) || std::regex_match(host, number))) {
+      ::inet_pton(AF_INET6, host.c_str(), &ignored) == 1 && host.find('.') == host.npos;
+  if (!six && !std::regex_match(host, name)) {
     fail_usage(
         "{}: mpirun takes no host \"{}\". Pass a name with letters, or an address without %.",
         place, one_line(text));

@@ -176,7 +176,8 @@ Processes::Processes(Command command, const std::vector<Host>& hosts)
       memory_(memory_name(command_.words)),
       id_(unique_hex(8)),
       cores_(usable_cores()),
-      fills_(owns_machine()) {
+      fills_(owns_machine()),
+      messages_(::memfd_create("mpirun", 0)) {
   for (const Host& host : hosts) {
     local_[host.name] = is_this_host(host.name);
     unasked_.insert(host.name);
@@ -191,6 +192,7 @@ Processes::~Processes() {
   end_questions();
   if (mpirun_ > 0) ::kill(mpirun_, SIGTERM);
   ::close(signals_);
+  ::close(messages_);
 }
 
 double Processes::now() {
@@ -229,7 +231,7 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   const int hosts = open_memory(hostfile_text(shares));
   const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);
   std::vector<std::string> words = mpirun_words(command_, rank_count(shares), file, names);
-  messages_.collect(environment, words);
+  collect_messages(messages_, environment, words);
   mpirun_ = spawn(words, environment, blocked_, -1, true);
   if (hosts >= 0) ::close(hosts);
 }
@@ -297,7 +299,7 @@ Machines::Event Processes::wait(double seconds) {
         note_silence(question);
       }
       if (ended_ && step() < 0 && std::ranges::all_of(event.answers, &Answer::answers))
-        print_error(messages_.take_reason());
+        print_error(take_reason(messages_));
       end_questions();
     }
     const bool done = event.ended || event.signal != 0 || !event.answers.empty();
@@ -334,7 +336,7 @@ void Processes::reap(Event& event) {
     mpirun_ = 0;
     ended_ = true;
     clear_host();
-    if (status == 0) messages_.take_reason();
+    if (status == 0) take_reason(messages_);
     event.ended =
         WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
   }

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "apps/supervise/command.h"
-#include "apps/supervise/launcher_messages.h"
 #include "apps/supervise/supervisor.h"
 
 namespace lockstep {
@@ -69,7 +68,7 @@ class Processes : public Machines {
       former_steps_;
   std::map<std::string, bool> local_;  ///< by host: it is this one
   std::set<std::string> unasked_;      ///< hosts that were not asked yet
-  LauncherMessages messages_;
+  const int messages_;                 ///< a file in memory: those of mpirun itself
   sigset_t blocked_;
   int signals_ = -1;                      ///< a descriptor of them
   pid_t mpirun_ = 0;                      ///< 0: it does not run

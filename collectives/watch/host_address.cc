@@ -1,7 +1,6 @@
 #include "collectives/watch/host_address.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/random.h>
@@ -54,13 +53,6 @@ std::vector<Interface> own_interfaces() {
       interfaces.push_back({list->ifa_name, {ip, ip_of(list->ifa_netmask)}});
   }
   return interfaces;
-}
-
-std::string interfaces_text(const std::vector<Interface>& interfaces) {
-  std::vector<std::string> texts;
-  for (const auto& [name, address] : interfaces)
-    texts.push_back(fmt::format("{} {}", name, ::inet_ntoa({address.ip})));
-  return listed(texts);
 }
 
 HostAddress own_address() {

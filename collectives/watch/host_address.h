@@ -35,9 +35,6 @@ struct Interface {
 /// Those that MPI may use, without the loopback. Never throws.
 std::vector<Interface> own_interfaces();
 
-/// "eth0 192.0.2.1, docker0 172.17.0.1"
-std::string interfaces_text(const std::vector<Interface>& interfaces);
-
 /// The addresses of this host, without a port. Never throws.
 HostAddress own_address();
 

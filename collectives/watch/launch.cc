@@ -100,7 +100,7 @@ bool on_one_host(const Environment& environment) {
 }
 
 std::map<std::string, std::string> network_layers(const Environment& environment,
-                                                  const std::vector<std::string>& interfaces) {
+                                                  const std::vector<Interface>& interfaces) {
   std::map<std::string, std::string> layers;
   if (on_one_host(environment)) {
     if (environment("OMPI_MCA_mtl") != nullptr) return {};
@@ -110,10 +110,15 @@ std::map<std::string, std::string> network_layers(const Environment& environment
     static const std::regex bridge(
         "(docker|podman|cni|virbr|lxc|lxdbr|incusbr|vboxnet|vmnet|tmfifo_net).*|br-[0-9a-f]{12}");
     std::string names;
-    for (const std::string& name : interfaces)
-      if (std::regex_match(name, bridge)) names += "," + name;
+    auto left = interfaces.size();
+    for (const Interface& interface : interfaces) {
+      if (!std::regex_match(interface.name, bridge)) continue;
+      names += "," + interface.name;
+      --left;
+    }
     // The first two are Open MPI's default, which the list replaces.
-    if (!names.empty()) layers["OMPI_MCA_btl_tcp_if_exclude"] = "127.0.0.1/8,sppp" + names;
+    if (!names.empty() && left > 0)
+      layers["OMPI_MCA_btl_tcp_if_exclude"] = "127.0.0.1/8,sppp" + names;
   }
   std::erase_if(layers,
                 [&](const auto& layer) { return environment(layer.first.c_str()) != nullptr; });

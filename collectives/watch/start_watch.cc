@@ -1,5 +1,6 @@
 #include "collectives/watch/start_watch.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/process.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -60,11 +62,14 @@ std::map<int, int> ranks_of(const std::string& job) {
 
 /// The line about hosts that exchange no messages.
 std::string unconnected_text(const std::string& program, double seconds) {
+  std::vector<std::string> texts;
+  for (const auto& [name, address] : own_interfaces())
+    texts.push_back(fmt::format("{} {}", name, ::inet_ntoa({address.ip})));
   return fmt::format(
       "{}: no messages between the hosts for {:.0f} s, because of a firewall, or because two hosts "
       "have one address in common. Host {} has {}. Set OMPI_MCA_btl_tcp_if_include to the "
       "interface that connects the hosts.",
-      program, seconds, host_name(), interfaces_text(own_interfaces()));
+      program, seconds, host_name(), listed(texts));
 }
 
 }  // namespace

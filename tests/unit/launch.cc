@@ -102,7 +102,7 @@ TEST(Launch, OneProcessInAnAllocationIsUsefulForSomePrograms) {
 
 TEST(Launch, RanksOnOneHostSearchNoNetworks) {
   const auto layers = [](const Variables& variables) {
-    return network_layers(environment(variables), {"eth0", "docker0"});
+    return network_layers(environment(variables), {{"eth0", {}}, {"docker0", {}}});
   };
   const Variables both{{"OMPI_MCA_btl", "^tcp,ofi"}, {"OMPI_MCA_pml", "ob1"}}, none,
       others{{"OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,docker0"}};
@@ -119,10 +119,11 @@ TEST(Launch, RanksOnOneHostSearchNoNetworks) {
   EXPECT_EQ(layers(mpirun), none) << "the user's choice counts";
   Variables hosts{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
   EXPECT_EQ(layers(hosts), others);
-  EXPECT_EQ(network_layers(environment(hosts), {"eth0", "br-lan", "br-0", "ib0"}), none);
+  EXPECT_EQ(network_layers(environment(hosts), {{"br-lan", {}}, {"br-0", {}}}), none);
   for (const char* name :
        {"virbr0", "lxcbr0", "lxdbr0", "podman1", "cni-podman0", "br-01234567abcd"})
-    EXPECT_EQ(network_layers(environment(hosts), {name}).size(), 1u) << name;
+    EXPECT_EQ(network_layers(environment(hosts), {{name, {}}, {"ib0", {}}}).size(), 1u) << name;
+  EXPECT_EQ(network_layers(environment(hosts), {{"virbr0", {}}}), none) << "no other is left";
   hosts["OMPI_MCA_btl_tcp_if_include"] = "docker0";
   EXPECT_EQ(layers(hosts), none) << "the user's choice counts";
 }

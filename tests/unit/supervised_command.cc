@@ -1,6 +1,7 @@
 // Hosts and command lines of lockstep_run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,7 +10,6 @@
 #include <limits>
 
 #include "apps/supervise/command.h"
-#include "apps/supervise/launcher_messages.h"
 #include "src/base/error.h"
 
 namespace lockstep {
@@ -183,26 +183,27 @@ TEST(SupervisedCommand, ReasonsOfTheLauncher) {
   EXPECT_EQ(silence_text("a", "banner\r\nssh: refused\r\n\n"),
             "host a does not answer: ssh: refused");
   EXPECT_EQ(silence_text("a", ""), "host a does not answer.");
-  EXPECT_EQ(reason_of_launcher("[a:1] x\n" + line + "too\n\nfew\n" + line + line + "b\n" + line),
-            "mpirun: too\nmpirun: few\n");
-  EXPECT_EQ(reason_of_launcher(line + "Exit code: 1\n" + line + line + "b\n" + line),
-            "mpirun: b\n");
-  EXPECT_EQ(reason_of_launcher("text\n"), "");
 
-  LauncherMessages messages;
+  const int file = ::memfd_create("messages", 0);
   std::map<std::string, std::string> environment = {{"OMPI_MCA_orte_execute_quiet", "1"}};
   Words words = {"mpirun", "p"};
-  messages.collect(environment, words);
+  collect_messages(file, environment, words);
   EXPECT_EQ(words, (Words{"mpirun", "-x", "OPAL_OUTPUT_STDERR_FD=2", "p"})) << "not for the ranks";
-  EXPECT_EQ(environment.count("OMPI_MCA_orte_execute_quiet"), 0u);
-  const std::string text = line + "b\n" + line;
-  EXPECT_GT(::write(std::stoi(environment.at("OPAL_OUTPUT_STDERR_FD")), text.data(), text.size()),
-            0);
-  EXPECT_EQ(messages.take_reason(), "mpirun: b\n");
-  EXPECT_EQ(messages.take_reason(), "");
+  EXPECT_EQ(environment.at("OPAL_OUTPUT_STDERR_FD"), std::to_string(file));
+  EXPECT_EQ(environment.size(), 1u) << "mpirun is not quiet";
   environment.clear();  // the user's choice
-  messages.collect(environment, words);
+  collect_messages(file, environment, words);
   EXPECT_TRUE(environment.empty());
+
+  const auto reason = [&](const std::string& text) {
+    EXPECT_EQ(::write(file, text.data(), text.size()), std::ssize(text));
+    return take_reason(file);
+  };
+  EXPECT_EQ(reason("[a:1] x\n" + line + "too\n\nfew\n" + line + line + "b\n" + line),
+            "mpirun: too\nmpirun: few\n");
+  EXPECT_EQ(reason(line + "Exit code: 1\n" + line + line + "b\n" + line), "mpirun: b\n");
+  EXPECT_EQ(reason("text\n"), "");
+  ::close(file);
 }
 
 TEST(SupervisedCommand, NameOfTheMemory) {
