@@ -51,7 +51,7 @@ std::string silence_text(const std::string& host, const std::string& output);
 /// Directs the messages of Open MPI 4's mpirun to `file`, in its environment and command line. They
 /// stay apart from those of the ranks, so that mpirun need not be quiet: its boxes about a rank
 /// that failed would follow each error of the program. Does nothing if the user has set
-/// orte_execute_quiet. Open MPI 5 prints its reasons in any case.
+/// orte_execute_quiet. Open MPI 5 always prints its reasons.
 void collect_messages(int file, std::map<std::string, std::string>& environment,
                       std::vector<std::string>& words);
 /// The first 8 lines of the first box in `file` that is not about a rank that has ended; empty:
