@@ -23,7 +23,7 @@ supervise --host node_1,NODE_2. uname -n
 expect_hosts "names with an underscore" test-host-1 test-host-2
 supervise --hostfile <(printf 'test.host-1 slots=1\r192.0.2.2\r') uname -n
 expect_hosts "a pipe with lines of an old Mac" test-host-1 test-host-2
-if ip -n "$own-1" addr show dev eth0 2>/dev/null | grep -q 2001:db8::1; then
+if [[ $(ip -n "$own-1" addr show dev eth0 2>/dev/null) == *2001:db8::1* ]]; then
   supervise --host '[2001:db8::1]:1,2001:db8::2' uname -n
   expect_hosts "IPv6 addresses" test-host-1 test-host-2
   supervise --host ::1 uname -n
