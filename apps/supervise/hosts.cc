@@ -42,7 +42,8 @@ std::string parse_name(const std::string& place, const std::string& text) {
       ::inet_pton(AF_INET6, host.c_str(), &ignored) == 1 && host.find('.') == host.npos;
   if (!six && !std::regex_match(host, name)) {
     fail_usage(
-        "{}: mpirun takes no host \"{}\". Pass a name with letters, or an address without %.",
+        "{}: mpirun takes no host \"{}\". Pass a name with letters, or an address without %; files "
+        "have NAME slots=N.",
         place, one_line(text));
   }
   return host;

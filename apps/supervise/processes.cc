@@ -366,6 +366,7 @@ void Processes::clear_host() {
 
 void Processes::note_silence(const Question& question) {
   const std::string& host = question.answer.host;
+  if (question.pipe >= 0 && !ended_) return;  // its agent may be slow; it is asked again
   if (unasked_.erase(host) > 0 && !question.answer.answers && step() < 0)
     tell(silence_text(host, question.text));
 }
