@@ -4,8 +4,14 @@
 # shellcheck shell=bash
 own=lockstep$$
 
+# Sets `on_first`, which starts a command on the first host, and `agents`, variables by which mpirun reaches the others.
 make_hosts() {  # COUNT
   local i
+  # shellcheck disable=SC2016,SC2034
+  on_first=(env -u OMPI_MCA_btl ip netns exec "$own-1" unshare --uts bash -c '. "$0/become" 1 "$0/shm-1"; exec "$@"' "$folder")
+  # shellcheck disable=SC2034
+  agents=(OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="$folder/agent" OMPI_MCA_plm_rsh_no_tree_spawn=1
+    OMPI_MCA_orte_tmpdir_base="$folder")
   ip netns add "$own-0" && ip -n "$own-0" link add bridge type bridge && ip -n "$own-0" link set bridge up || return
   for ((i = 1; i <= $1; i++)); do
     ip netns add "$own-$i" && ip -n "$own-0" link add "port$i" type veth peer name eth0 netns "$own-$i" || return
@@ -40,13 +46,6 @@ remove_hosts() {  # COUNT
   done
   for ((i = 0; i <= $1; i++)); do ip netns del "$own-$i"; done
 } 2>/dev/null
-
-# Starts a command on the first host, from where `agents` lead to the others.
-# shellcheck disable=SC2016,SC2034
-on_first=(env -u OMPI_MCA_btl ip netns exec "$own-1" unshare --uts bash -c '. "$0/become" 1 "$0/shm-1"; exec "$@"' "$folder")
-# shellcheck disable=SC2034
-agents=(OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="$folder/agent" OMPI_MCA_plm_rsh_no_tree_spawn=1
-  OMPI_MCA_orte_tmpdir_base="$folder")
 
 across() {  # HOSTS RANKS_PER_HOST: sets `across`, the command that starts a program on them
   local list='' i
