@@ -1,5 +1,6 @@
 #include "collectives/world.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,20 @@
 #include "src/device/host.h"
 
 namespace lockstep {
+namespace {
+
+/// Seconds for the first messages between hosts. The program reads its own --timeout later.
+double start_limit(int argc, char** argv) {
+  constexpr double kLeast = 10;
+  double limit = Watchdog::kDefaultTimeout;
+  for (int i = 1; i < argc; ++i) {
+    std::sscanf(argv[i], "--timeout=%lf", &limit);
+    if (std::string_view(argv[i - 1]) == "--timeout") limit = std::atof(argv[i]);
+  }
+  return std::max(limit, kLeast);
+}
+
+}  // namespace
 
 void World::check_launch(int size) const {
   const std::string problem = launch_problem(::getenv, size, start_);
@@ -35,7 +50,7 @@ int World::begin_mpi(int* argc, char*** argv) {
   owns_mpi_ = !initialized;
   if (owns_mpi_) {
     check_launch(0);
-    for (const auto& [name, value] : layers_of_one_host(::getenv))
+    for (const auto& [name, value] : network_layers(::getenv, own_interfaces()))
       ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
     const VerboseStart verbose;
     check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
@@ -53,6 +68,8 @@ World::World(int* argc, char*** argv, const std::string& program, Start start)
     : program_(program), start_(start) {
   std::optional<StartWatch> start_watch(std::in_place, program);
   threads_allowed_ = begin_mpi(argc, argv) >= MPI_THREAD_MULTIPLE;
+  if (argc != nullptr && !on_one_host(::getenv))
+    start_watch->expect_messages(start_limit(*argc, *argv));
   use_default_floating_point();  // MPI loads libraries
   const Comm all = comm(), node = all.node();
   try {

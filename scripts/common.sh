@@ -164,7 +164,8 @@ mpi_variables() {  # ranks, usable cores
   as_root_variables
   # mpirun must not print boxes of advice after the program's own error.
   : "${OMPI_MCA_orte_execute_quiet:=1}" "${PRTE_MCA_prte_execute_quiet:=1}"
-  export OMPI_MCA_orte_execute_quiet PRTE_MCA_prte_execute_quiet
+  : "${OMPI_MCA_regx:=naive}"  # the default of Open MPI 4 refuses hosts with an underscore in their name
+  export OMPI_MCA_orte_execute_quiet PRTE_MCA_prte_execute_quiet OMPI_MCA_regx
   # Open MPI binds each of one or two ranks to one core, for any number of threads. It counts from core 0 even if other jobs
   # use it. Both are right only if the ranks fill the machine.
   if [[ $1 != "$2" || $2 != "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ]]; then

@@ -252,7 +252,7 @@ def find_program(name, fallback=None):
 
 def environment():
     """Returns the environment of mpirun, as scripts/train.sh sets it. Values of the user stay."""
-    more = {"OMPI_MCA_orte_execute_quiet": "1", "PRTE_MCA_prte_execute_quiet": "1",
+    more = {"OMPI_MCA_orte_execute_quiet": "1", "PRTE_MCA_prte_execute_quiet": "1", "OMPI_MCA_regx": "naive",
             "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     if os.getuid() == 0:

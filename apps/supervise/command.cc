@@ -9,12 +9,14 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <regex>
 #include <set>
 #include <sstream>
 
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -129,6 +131,7 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
   std::map<std::string, std::string> all = {
       {"OMPI_MCA_orte_execute_quiet", "1"},  // no boxes of advice after the program's own error
       {"PRTE_MCA_prte_execute_quiet", "1"},
+      {"OMPI_MCA_regx", "naive"},  // the default of Open MPI 4 refuses "_" and ":" in any name
       {"OMPI_MCA_odls_base_sigkill_timeout", "0"},
       {"PRTE_MCA_odls_base_sigkill_timeout", "0"}};
   if (::getuid() == 0) {
@@ -149,6 +152,9 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
     all["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe";
     all["OMPI_MCA_mpi_yield_when_idle"] = "1";
   }
+  // Open MPI 4 cuts a name at its first dot.
+  if (std::regex_search(hostfile_text(shares), std::regex("[.][^ ]*[^0-9. ]")))
+    all["OMPI_MCA_orte_keep_fqdn_hostnames"] = "1";
   std::erase_if(all, [](const auto& entry) { return is_set(entry.first.c_str()); });
   if (one && !shares.empty() && shares.front().host == kThisHost) {
     for (const char* layer :
@@ -170,6 +176,7 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
     std::istringstream agent(split(std::getenv(name), ':').front());
     std::vector<std::string> words{std::istream_iterator<std::string>(agent), {}};
     if (words.empty()) break;
+    if (words.front().ends_with("ssh")) words.push_back("--");
     words.insert(words.end(), {host, command});
     return words;
   }
@@ -177,7 +184,40 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
     return {"srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--nodelist=" + host,
             "sh",   "-c",        command};
   }
-  return {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", host, command};
+  return {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", "--", host, command};
+}
+
+std::string silence_text(const std::string& host, const std::string& output) {
+  const std::string text = output.substr(0, output.find_last_not_of("\r\n") + 1);
+  const std::string reason = text.substr(text.rfind('\n') + 1);
+  return fmt::format("host {} does not answer{}{}", host, reason.empty() ? "." : ": ", reason);
+}
+
+void collect_messages(int file, std::map<std::string, std::string>& environment,
+                      std::vector<std::string>& words) {
+  // mpirun refuses -x beside this variable.
+  if (is_set("OMPI_MCA_mca_base_env_list") || environment.erase("OMPI_MCA_orte_execute_quiet") == 0)
+    return;
+  environment["OPAL_OUTPUT_STDERR_FD"] = std::to_string(file);
+  words.insert(words.begin() + 1, {"-x", "OPAL_OUTPUT_STDERR_FD=2"});  // ranks do not inherit it
+}
+
+std::string take_reason(int file) {
+  std::string text(1 << 16, '\0'), box;
+  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, read_at(file, 0, text))));
+  ::lseek(file, ::ftruncate(file, 0), SEEK_SET);  // mpirun has the same position
+  bool inside = false;
+  for (const std::string& line : lines_of(text)) {
+    if (line.starts_with("-----")) {
+      static const std::regex of_rank("xit code|exited on signal|MPI_ABORT");
+      if (!box.empty() && !std::regex_search(box, of_rank)) return box;
+      box.clear();
+      inside = !inside;
+    } else if (inside && !line.empty() && std::ranges::count(box, '\n') < 8) {
+      box += "mpirun: " + line + "\n";
+    }
+  }
+  return "";
 }
 
 }  // namespace lockstep

@@ -34,7 +34,8 @@ std::vector<std::string> mpirun_words(const Command& command, int ranks,
                                       const std::vector<std::string>& names);
 /// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine,
 /// more ranks than cores, root, and no second of grace for ranks whose run has ended. Only on
-/// kThisHost it replaces what the user has set: the names of networks, which may be down. `cores`: usable_cores(). `fills`: these are all cores of the machine.
+/// kThisHost it replaces what the user has set: the names of networks, which may be down. `cores`:
+/// usable_cores(). `fills`: these are all cores of the machine.
 std::map<std::string, std::string> mpirun_environment(const std::vector<HostRange>& shares,
                                                       int cores, bool fills);
 /// usable_cores() are all cores of this machine.
@@ -43,5 +44,18 @@ bool owns_machine();
 /// The words that run `command` on `host`, by the agent that mpirun uses too: the variable
 /// OMPI_MCA_plm_rsh_agent or PRTE_MCA_plm_ssh_agent, srun within a SLURM job, else ssh.
 std::vector<std::string> remote_words(const std::string& host, const std::string& command);
+
+/// "host node2 does not answer: REASON". The reason is the last line of its agent's `output`.
+std::string silence_text(const std::string& host, const std::string& output);
+
+/// Directs the messages of Open MPI 4's mpirun to `file`, in its environment and command line. They
+/// stay apart from those of the ranks, so that mpirun need not be quiet: its boxes about a rank
+/// that failed would follow each error of the program. Does nothing if the user has set
+/// orte_execute_quiet. Open MPI 5 always prints its reasons.
+void collect_messages(int file, std::map<std::string, std::string>& environment,
+                      std::vector<std::string>& words);
+/// The first 8 lines of the first box in `file` that is not about a rank that has ended; empty:
+/// there is none. A box stands between two lines of dashes. Empties the file.
+std::string take_reason(int file);
 
 }  // namespace lockstep

@@ -1,13 +1,18 @@
 #include "apps/supervise/hosts.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <fstream>
+#include <regex>
 #include <sstream>
 #include <utility>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "src/files/file.h"
 
 namespace lockstep {
 namespace {
@@ -25,6 +30,25 @@ int parse_slots(const std::string& place, std::string_view text) {
   return slots;
 }
 
+/// `text` without brackets and without a dot at its end. Hostfiles of Open MPI allow these names
+/// and addresses only. They read a number as a number, and a name server as an address.
+std::string parse_name(const std::string& place, const std::string& text) {
+  static const std::regex name(R"((?!\d+$)(\w[\w.-]*@)?\w[\w.-]*)");
+  std::string host = text;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.ends_with('.')) host.pop_back();
+  in6_addr ignored;
+  const bool six =
+      ::inet_pton(AF_INET6, host.c_str(), &ignored) == 1 && host.find('.') == host.npos;
+  if (!six && !std::regex_match(host, name)) {
+    fail_usage(
+        "{}: mpirun takes no host \"{}\". Pass a name with letters, or an address without %; files "
+        "have NAME slots=N.",
+        place, one_line(text));
+  }
+  return host;
+}
+
 void add(std::vector<Host>& hosts, const std::string& name, int slots) {
   const auto found = std::ranges::find(hosts, name, &Host::name);
   if (found == hosts.end()) {
@@ -37,11 +61,16 @@ void add(std::vector<Host>& hosts, const std::string& name, int slots) {
 }  // namespace
 
 std::vector<Host> read_hostfile(const std::string& file) {
-  const auto text = read_file(file);
-  if (!text) fail_usage("--hostfile {} does not exist. Pass the right path.", file);
+  std::ifstream in(file, std::ios::binary);
+  std::string text;
+  std::getline(in, text, '\0');
+  if (!in.is_open() || in.bad())
+    fail_usage("--hostfile {}: {}. Pass a file with hosts.", one_line(file), std::strerror(errno));
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  if (text.find('\n') == text.npos) std::ranges::replace(text, '\r', '\n');  // of an old Mac
   std::vector<Host> hosts;
   int number = 0;
-  for (const std::string& line : lines_of(*text)) {
+  for (const std::string& line : lines_of(text)) {
     const std::string place = fmt::format("--hostfile {}:{}", file, ++number);
     std::istringstream words(line.substr(0, line.find('#')));
     std::string name, word;
@@ -52,7 +81,7 @@ std::vector<Host> read_hostfile(const std::string& file) {
         fail_usage("{}: \"{}\" is not understood. Write: NAME slots=N", place, one_line(word));
       slots = parse_slots(place, std::string_view(word).substr(6));
     }
-    add(hosts, name, slots);
+    add(hosts, parse_name(place, name), slots);
   }
   if (hosts.empty()) fail_usage("--hostfile {} names no host. Write: NAME slots=N", file);
   return hosts;
@@ -60,12 +89,12 @@ std::vector<Host> read_hostfile(const std::string& file) {
 
 std::vector<Host> parse_hosts(const std::string& list) {
   std::vector<Host> hosts;
+  const std::string place = "--host " + one_line(list);
   for (const std::string& entry : split(list, ',')) {
-    const std::size_t colon = entry.rfind(':');
-    const std::string name = entry.substr(0, colon);
-    if (name.empty()) fail_usage("--host {}: a name is missing. Pass NAME:SLOTS,...", list);
-    add(hosts, name,
-        colon == entry.npos ? 1 : parse_slots("--host " + list, entry.substr(colon + 1)));
+    std::size_t colon = entry.find(':', entry.starts_with('[') ? entry.find(']') : 0);
+    if (colon != entry.rfind(':')) colon = entry.npos;  // an IPv6 address without slots
+    const std::string name = parse_name(place, entry.substr(0, colon));
+    add(hosts, name, colon == entry.npos ? 1 : parse_slots(place, entry.substr(colon + 1)));
   }
   return hosts;
 }

@@ -14,10 +14,11 @@ struct Host {
 };
 
 /// Reads a hostfile of Open MPI: one "NAME slots=N" in each line, # begins a comment. Without
-/// slots= a host has one slot. A name that comes again adds its slots. Throws the usage Error with
-/// file and line.
+/// slots= a host has one slot. A name that comes again adds its slots. `file` may be a pipe. Throws
+/// the usage Error with file and line, also for a name that mpirun or an agent cannot use: it would
+/// fail without a reason, or take a name that begins with "-" as an option.
 std::vector<Host> read_hostfile(const std::string& file);
-/// Reads "node1:4,node2" of --host.
+/// Reads "node1:4,node2,[2001:db8::1]:4,2001:db8::2" of --host. Throws the same.
 std::vector<Host> parse_hosts(const std::string& list);
 
 /// The ranks of one host.

@@ -71,7 +71,7 @@ pid_t spawn(const Child& child) {
   const int null = ::open("/dev/null", O_RDWR);
   ::dup2(null, STDIN_FILENO);
   if (child.output >= 0) ::dup2(child.output, STDOUT_FILENO);
-  if (child.output >= 0) ::dup2(null, STDERR_FILENO);
+  if (child.output >= 0) ::dup2(child.output, STDERR_FILENO);
   ::pthread_sigmask(SIG_SETMASK, &child.blocked, nullptr);
   ::execvp(argv.front(), argv.data());
   print_error(fmt::format("lockstep_run: cannot start {}: {}. Install it, or correct the PATH.\n",
@@ -85,8 +85,12 @@ Processes::Processes(Command command, const std::vector<Host>& hosts)
     : command_(std::move(command)),
       id_(unique_hex(8)),
       cores_(usable_cores()),
-      fills_(owns_machine()) {
-  for (const Host& host : hosts) local_[host.name] = is_this_host(host.name);
+      fills_(owns_machine()),
+      messages_(::memfd_create("mpirun", 0)) {
+  for (const Host& host : hosts) {
+    local_[host.name] = is_this_host(host.name);
+    unasked_.insert(host.name);
+  }
   sigemptyset(&blocked_);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&blocked_, signal);
   ::pthread_sigmask(SIG_BLOCK, &blocked_, nullptr);
@@ -95,8 +99,9 @@ Processes::Processes(Command command, const std::vector<Host>& hosts)
 
 Processes::~Processes() {
   end_questions();
-  if (mpirun_ > 0) ::kill(mpirun_, SIGTERM);
+  if (mpirun_ > 0) ::kill(mpirun_, SIGUSR1);
   ::close(signals_);
+  ::close(messages_);
 }
 
 double Processes::now() { return now_seconds(); }
@@ -133,9 +138,9 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);
   // mpirun answers these by killing the ranks at once. They may reach all processes of a job at the
   // same time, and the ranks need time for a checkpoint. So mpirun gets only requests.
-  Child mpirun{.words = mpirun_words(command_, rank_count(shares), file, names),
-               .environment = std::move(environment),
-               .at_end_of_parent = SIGUSR1};
+  std::vector<std::string> words = mpirun_words(command_, rank_count(shares), file, names);
+  collect_messages(messages_, environment, words);
+  Child mpirun{.words = words, .environment = std::move(environment), .at_end_of_parent = SIGUSR1};
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&mpirun.blocked, signal);
   has_local_ranks_ = std::ranges::any_of(shares, [this](const HostRange& share) {
     return share.host == kThisHost || is_local(share.host);
@@ -177,7 +182,10 @@ void Processes::ask(const std::vector<std::string>& hosts, const std::string& co
 void Processes::advance() {
   std::size_t open = 0;
   for (Question& question : questions_) {
-    if (question.pipe >= 0 && now() >= question.limit) finish(question);
+    if (question.pipe >= 0 && now() >= question.limit) {
+      question.late = true;
+      finish(question);
+    }
     open += question.pipe >= 0;
   }
   for (Question& question : questions_) {
@@ -224,7 +232,9 @@ void Processes::read(Question& question) {
   answer.answers = question.text.find(kAnswer) != std::string::npos;
   if (count > 0 && !answer.answers) return;
   for (const std::string& line : lines_of(question.text)) {
-    answer.step = std::max(answer.step, step_in(line));
+    // A line of the agent may begin with a number too.
+    if (line.find_first_not_of("0123456789") == line.npos)
+      answer.step = std::max(answer.step, step_in(line));
     answer.stopped = answer.stopped || line == kRankStopped;
     if (line.starts_with('/')) run_ = line;
   }
@@ -238,7 +248,12 @@ Machines::Event Processes::wait(double seconds) {
   for (bool first = true;; first = false) {
     advance();
     if (asked_ && std::ranges::all_of(questions_, &Question::done)) {
-      for (const Question& question : questions_) event.answers.push_back(question.answer);
+      for (const Question& question : questions_) {
+        event.answers.push_back(question.answer);
+        note_silence(question);
+      }
+      if (ended_ && step() < 0 && std::ranges::all_of(event.answers, &Answer::answers))
+        print_error(take_reason(messages_));
       end_questions();
     }
     const bool done = event.ended || event.signal != 0 || !event.answers.empty();
@@ -277,6 +292,7 @@ void Processes::reap(Event& event) {
     mpirun_ = 0;
     ended_ = true;
     clear_host(id_, segments_);
+    if (status == 0) take_reason(messages_);
     event.ended =
         WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
   }
@@ -296,6 +312,13 @@ bool Processes::ranks_run() {
   if (now() < next_look_at_ranks_) return ranks_run_;
   next_look_at_ranks_ = now() + kLook;
   return ranks_run_ = std::ranges::any_of(processes_of(id_), is_rank);
+}
+
+void Processes::note_silence(const Question& question) {
+  const std::string& host = question.answer.host;
+  if (question.late && !ended_) return;  // its agent may be slow; it is asked again
+  if (unasked_.erase(host) > 0 && !question.answer.answers && step() < 0)
+    tell(silence_text(host, question.text));
 }
 
 void Processes::end_questions() {

@@ -46,6 +46,7 @@ class Processes : public Machines {
     std::string command;
     double limit = 0;   ///< now() at which the host counts as silent
     bool done = false;  ///< `answer` is final
+    bool late = false;  ///< its agent did not end before the limit
     pid_t pid = 0;      ///< 0: it has not begun, none is needed, or it has ended
     int pipe = -1;      ///< its output; -1: closed
     std::string text = {};
@@ -59,6 +60,8 @@ class Processes : public Machines {
   void read_signals(Event& event);
   void reap(Event& event);
   void find_segments();
+  /// Prints a line if a host does not answer the first question: its name may be misspelt.
+  void note_silence(const Question& question);
   void end_questions();
   bool is_local(const std::string& host) const;
 
@@ -69,6 +72,8 @@ class Processes : public Machines {
   StepFiles former_steps_;             ///< when mpirun was started: those of the start before
   std::string run_;                    ///< the folder of the run; empty: not known yet
   std::map<std::string, bool> local_;  ///< by host: it is this one
+  std::set<std::string> unasked_;      ///< hosts that were not asked yet
+  const int messages_;                 ///< a file in memory: those of mpirun itself
   sigset_t blocked_;
   int signals_ = -1;                      ///< a descriptor of them
   pid_t mpirun_ = 0;                      ///< 0: it does not run

@@ -41,8 +41,11 @@ bool is_this_host(const std::string& host) {
   addrinfo* found = nullptr;
   if (::getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0) return false;
   bool result = false;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
-    result = result || own.count(numeric(one->ai_addr, one->ai_addrlen)) > 0;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const std::string address = numeric(one->ai_addr, one->ai_addrlen);
+    // No interface lists 127.0.1.1, which Debian gives to the host's own name.
+    result = result || own.count(address) > 0 || address.starts_with("127.");
+  }
   ::freeaddrinfo(found);
   return result;
 }

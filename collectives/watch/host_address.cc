@@ -7,32 +7,31 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <type_traits>
 
 #include "collectives/comm/communicator.h"
 #include "collectives/watch/launcher.h"
 #include "src/base/machine.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<HostAddress>, "sent as bytes");
 
-/// Whether btl_tcp_if_include restricts Open MPI to other interfaces, by name.
-bool excluded(std::string_view interface) {
-  const char* const variable = std::getenv("OMPI_MCA_btl_tcp_if_include");
-  if (variable == nullptr) return false;
-  std::string_view list = variable;
-  if (list.find('/') != list.npos) return false;  // networks, not names
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(','), list.size());
-    if (list.substr(0, end) == interface) return false;
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return true;
+/// Whether Open MPI may not use this interface, by the variables that name interfaces.
+bool excluded(const std::string& interface) {
+  const auto has = [&](const char* list) {
+    return std::ranges::count(split(list, ','), interface) > 0;
+  };
+  const char* const include = std::getenv("OMPI_MCA_btl_tcp_if_include");
+  const char* const exclude = std::getenv("OMPI_MCA_btl_tcp_if_exclude");
+  if (exclude != nullptr && has(exclude)) return true;
+  const bool networks = include == nullptr || std::strchr(include, '/') != nullptr;
+  return !networks && !has(include);
 }
 
 std::uint32_t ip_of(const sockaddr* address) {
@@ -41,22 +40,30 @@ std::uint32_t ip_of(const sockaddr* address) {
 
 }  // namespace
 
+std::vector<Interface> own_interfaces() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (; list != nullptr; list = list->ifa_next) {
+    if (list->ifa_addr == nullptr || list->ifa_addr->sa_family != AF_INET) continue;
+    const std::uint32_t ip = ip_of(list->ifa_addr);
+    const bool loopback = ntohl(ip) >> 24 == 127;
+    if (!loopback && !excluded(list->ifa_name))
+      interfaces.push_back({list->ifa_name, {ip, ip_of(list->ifa_netmask)}});
+  }
+  return interfaces;
+}
+
 HostAddress own_address() {
   HostAddress host;
   const std::string name = host_name();
   std::copy_n(name.data(), std::min(name.size(), host.name.size() - 1), host.name.data());
   if (::getrandom(host.key.data(), sizeof host.key, 0) != sizeof host.key) return host;
   host.has_launcher = find_launcher().main;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return host;
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
   auto place = host.addresses.begin();
-  for (; list != nullptr && place != host.addresses.end(); list = list->ifa_next) {
-    if (list->ifa_addr == nullptr || list->ifa_addr->sa_family != AF_INET) continue;
-    const std::uint32_t ip = ip_of(list->ifa_addr);
-    const bool loopback = ntohl(ip) >> 24 == 127;
-    if (!loopback && !excluded(list->ifa_name)) *place++ = {ip, ip_of(list->ifa_netmask)};
-  }
+  for (const Interface& interface : own_interfaces())
+    if (place != host.addresses.end()) *place++ = interface.address;
   return host;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "collectives/comm/comm.h"
@@ -24,6 +25,15 @@ struct HostAddress {
   std::uint16_t port = 0;                     ///< 0: no heartbeat
   bool has_launcher = false;                  ///< mpirun runs here, and not only its daemon
 };
+
+/// A network interface of this host with an IPv4 address.
+struct Interface {
+  std::string name;
+  HostAddress::Address address;
+};
+
+/// Those that MPI may use, without the loopback. Never throws.
+std::vector<Interface> own_interfaces();
 
 /// The addresses of this host, without a port. Never throws.
 HostAddress own_address();

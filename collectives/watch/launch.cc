@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <regex>
 #include <string_view>
 
 namespace lockstep {
@@ -98,11 +99,27 @@ bool on_one_host(const Environment& environment) {
   return !has_launcher(environment) || number(environment, "SLURM_STEP_NUM_NODES") == 1;
 }
 
-std::map<std::string, std::string> layers_of_one_host(const Environment& environment) {
-  if (!on_one_host(environment) || environment("OMPI_MCA_mtl") != nullptr) return {};
-  // Only the pml ob1 without the btl ofi does not search libfabric's networks.
-  std::map<std::string, std::string> layers = {{"OMPI_MCA_btl", "^tcp,ofi"},
-                                               {"OMPI_MCA_pml", "ob1"}};
+std::map<std::string, std::string> network_layers(const Environment& environment,
+                                                  const std::vector<Interface>& interfaces) {
+  std::map<std::string, std::string> layers;
+  if (on_one_host(environment)) {
+    if (environment("OMPI_MCA_mtl") != nullptr) return {};
+    // Only the pml ob1 without the btl ofi does not search libfabric's networks.
+    layers = {{"OMPI_MCA_btl", "^tcp,ofi"}, {"OMPI_MCA_pml", "ob1"}};
+  } else if (environment("OMPI_MCA_btl_tcp_if_include") == nullptr) {
+    static const std::regex bridge(
+        "(docker|podman|cni|virbr|lxc|lxdbr|incusbr|vboxnet|vmnet|tmfifo_net).*|br-[0-9a-f]{12}");
+    std::string names;
+    auto left = interfaces.size();
+    for (const Interface& interface : interfaces) {
+      if (!std::regex_match(interface.name, bridge)) continue;
+      names += "," + interface.name;
+      --left;
+    }
+    // The first two are Open MPI's default, which the list replaces.
+    if (!names.empty() && left > 0)
+      layers["OMPI_MCA_btl_tcp_if_exclude"] = "127.0.0.1/8,sppp" + names;
+  }
   std::erase_if(layers,
                 [&](const auto& layer) { return environment(layer.first.c_str()) != nullptr; });
   return layers;

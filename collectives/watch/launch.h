@@ -6,6 +6,9 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "collectives/watch/host_address.h"
 
 namespace lockstep {
 
@@ -47,10 +50,13 @@ class VerboseStart {
 /// Whether all ranks of the run are on this host. False if the launcher does not tell.
 bool on_one_host(const Environment& environment);
 
-/// Variables for MPI_Init of Open MPI by which ranks on one host use its memory only. Its search for
-/// networks takes a second in version 4, and version 5 warns about networks that it cannot use.
-/// Without those that the user set. Empty unless on_one_host().
-std::map<std::string, std::string> layers_of_one_host(const Environment& environment);
+/// Variables for MPI_Init of Open MPI, without those that the user set. Ranks on one host use its
+/// memory only: the search for networks takes a second in version 4, and version 5 warns about
+/// networks that it cannot use. Ranks on several hosts use none of `interfaces` that connects this
+/// host with its own containers or virtual machines, if others are left. These have the same
+/// address on every host, so a rank would connect to its own host and wait for ever.
+std::map<std::string, std::string> network_layers(const Environment& environment,
+                                                  const std::vector<Interface>& interfaces);
 
 /// Prevents the boxes of Open MPI 4 about a following MPI_Abort. (mpirun always prints two boxes
 /// about a rank that exits with a non-zero code.) Returns false, without effect, for another MPI or

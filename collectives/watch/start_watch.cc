@@ -1,8 +1,10 @@
 #include "collectives/watch/start_watch.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -13,10 +15,12 @@
 #include <utility>
 
 #include "collectives/watch/end_all_ranks.h"
+#include "collectives/watch/host_address.h"
 #include "src/base/clock.h"
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/process.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
@@ -56,6 +60,18 @@ std::map<int, int> ranks_of(const std::string& job) {
   return pids;
 }
 
+/// The line about hosts that exchange no messages.
+std::string unconnected_text(const std::string& program, double seconds) {
+  std::vector<std::string> texts;
+  for (const auto& [name, address] : own_interfaces())
+    texts.push_back(fmt::format("{} {}", name, ::inet_ntoa({address.ip})));
+  return fmt::format(
+      "{}: no messages between the hosts for {:.0f} s, because of a firewall, or because two hosts "
+      "have one address in common. Host {} has {}. Set OMPI_MCA_btl_tcp_if_include to the "
+      "interface that connects the hosts.",
+      program, seconds, host_name(), listed(texts));
+}
+
 }  // namespace
 
 StartWatch::StartWatch(std::string program) : program_(std::move(program)) {
@@ -63,6 +79,7 @@ StartWatch::StartWatch(std::string program) : program_(std::move(program)) {
   const char* const job = std::getenv(kJob);
   if (job == nullptr) return;
   job_ = job;
+  first_ = std::getenv(kRank) == std::string_view("0");
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
@@ -74,11 +91,13 @@ void StartWatch::watch(const std::stop_token& stop) {
   woken_.wait_for(lock, stop, kFirstLook, never);
   std::map<int, int> ranks;  // all that were ever seen: one that has gone may have printed
   std::map<int, int> looks;  // by process: successive looks that saw it stopped
-  double last = now_seconds();
+  double last = now_seconds(), waited = 0;
   for (; !stop.stop_requested(); woken_.wait_for(lock, stop, kLook, never)) {
     const double now = now_seconds();
     if (now - last > 4 * kLook.count()) looks.clear();  // the whole run may have been stopped
+    if (first_ && limit_ > 0) waited += std::min(now - last, 4 * kLook.count());
     last = now;
+    if (waited > limit_) print_and_end_all_ranks(unconnected_text(program_, limit_), kExitFailure);
     int stopped = -1, printer = -1;
     ranks.merge(ranks_of(job_));
     for (const auto& [rank, pid] : ranks) {

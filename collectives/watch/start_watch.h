@@ -1,6 +1,7 @@
 // StartWatch: watches the ranks in MPI_Init, before they see each other's records.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <stop_token>
@@ -15,16 +16,25 @@ namespace lockstep {
 /// processes with the same parent and the same PMIx job; without PMIx nothing is watched. The first
 /// look is after a second, so that a quick MPI_Init costs nothing. The launcher reports a rank that
 /// dies.
+///
+/// It also ends the run if hosts cannot exchange their first messages. MPI would wait for ever if
+/// two hosts have one address in common, and for minutes if a firewall drops packets.
 class StartWatch {
  public:
   explicit StartWatch(std::string program);
   ~StartWatch();
+
+  /// MPI_Init has returned on ranks of several hosts. Rank 0 prints the line if this object still
+  /// lives after `seconds`.
+  void expect_messages(double seconds) { limit_ = seconds; }
 
  private:
   void watch(const std::stop_token& stop);
 
   const std::string program_;
   std::string job_;
+  bool first_ = false;             ///< rank 0
+  std::atomic<double> limit_ = 0;  ///< 0: MPI_Init runs, or there is one host
   std::mutex mutex_;
   std::condition_variable_any woken_;
   std::jthread thread_;  ///< last: it is joined before the members that it uses are destroyed

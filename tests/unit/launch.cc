@@ -102,21 +102,30 @@ TEST(Launch, OneProcessInAnAllocationIsUsefulForSomePrograms) {
 
 TEST(Launch, RanksOnOneHostSearchNoNetworks) {
   const auto layers = [](const Variables& variables) {
-    return layers_of_one_host(environment(variables));
+    return network_layers(environment(variables), {{"eth0", {}}, {"docker0", {}}});
   };
-  const Variables both{{"OMPI_MCA_btl", "^tcp,ofi"}, {"OMPI_MCA_pml", "ob1"}}, none;
+  const Variables both{{"OMPI_MCA_btl", "^tcp,ofi"}, {"OMPI_MCA_pml", "ob1"}}, none,
+      others{{"OMPI_MCA_btl_tcp_if_exclude", "127.0.0.1/8,sppp,docker0"}};
   Variables mpirun{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
   EXPECT_EQ(layers({}), both) << "without a launcher";
   EXPECT_EQ(layers(mpirun), both);
   EXPECT_TRUE(on_one_host(environment(mpirun)));
   EXPECT_EQ(layers({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_NODES", "1"}}), both);
-  EXPECT_EQ(layers({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_NODES", "2"}}), none);
-  EXPECT_EQ(layers({{"PMIX_RANK", "0"}}), none) << "an unknown launcher";
+  EXPECT_EQ(layers({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_NODES", "2"}}), others);
+  EXPECT_EQ(layers({{"PMIX_RANK", "0"}}), others) << "an unknown launcher";
   mpirun["OMPI_MCA_pml"] = "ucx";
   EXPECT_EQ(layers(mpirun), (Variables{{"OMPI_MCA_btl", "^tcp,ofi"}}));
   mpirun["OMPI_MCA_mtl"] = "psm2";
   EXPECT_EQ(layers(mpirun), none) << "the user's choice counts";
-  EXPECT_EQ(layers({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), none);
+  Variables hosts{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
+  EXPECT_EQ(layers(hosts), others);
+  EXPECT_EQ(network_layers(environment(hosts), {{"br-lan", {}}, {"br-0", {}}}), none);
+  for (const char* name :
+       {"virbr0", "lxcbr0", "lxdbr0", "podman1", "cni-podman0", "br-01234567abcd"})
+    EXPECT_EQ(network_layers(environment(hosts), {{name, {}}, {"ib0", {}}}).size(), 1u) << name;
+  EXPECT_EQ(network_layers(environment(hosts), {{"virbr0", {}}}), none) << "no other is left";
+  hosts["OMPI_MCA_btl_tcp_if_include"] = "docker0";
+  EXPECT_EQ(layers(hosts), none) << "the user's choice counts";
 }
 
 }  // namespace
