@@ -8,7 +8,8 @@ need_h5py
 limit=300
 # Without the kinds after which lockstep_run still loses work or ends with another code.
 kinds='^(?!every process: SIG[^K]|disk full, |/dev/shm full, |/dev/shm: |clock: an hour back, host)'
-run "$python" "$here/../campaign/campaign.py" "$build" --faults 10 --seed 1 --slow 30 --kinds "$kinds" --logs "$folder/logs"
+run "$python" "$here/../campaign/campaign.py" "$build" --faults 10 --minutes 1 --seed 1 --slow 30 --kinds "$kinds" \
+  --logs "$folder/logs"
 [[ $code != 77 ]] || skip "no namespaces can be made here"
 cat "$folder/out"
 expect "no promise is broken: $code" test "$code" = 0
