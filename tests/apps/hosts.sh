@@ -78,18 +78,30 @@ assert "cores_2" not in row, row
 END
 
 # Each host keeps a state in memory. A host that has lost it gets that of the other.
-export LOCKSTEP_MEMORY=lockstep-test-$$
-memory=/dev/shm/$LOCKSTEP_MEMORY-test-host
-trap 'tidy; remove_hosts 2; rm -rf "$memory"-*' EXIT
-diverging=(--shards 2 --steps 30 --lr 1e8 --run "$folder/memory")
-on_hosts 1 "$build/train_cifar" "${small[@]}" "${diverging[@]}"
-expect_error "it diverges" 66 '^train_cifar: diverged'
+memory_on() {  # HOST: its folder of the run `memory`
+  local file
+  for file in /dev/shm/lockstep-run-"$(id -u)"-*-test-host-"$1"/run; do
+    [[ ! -e $file || $(cat "$file") != "$folder/memory" ]] || dirname "$file"
+  done
+}
+trap 'rm -rf "$(memory_on 1)" "$(memory_on 2)"; tidy; remove_hosts 2' EXIT
+lasting=(--shards 2 --steps 60 --checkpoint-every 1000 --run "$folder/memory")
+began=$SECONDS
+set -m
+"${across[@]}" "$build/train_cifar" "${small[@]}" "${lasting[@]}" >"$folder/out" 2>"$folder/raw" </dev/null &
+launcher=$!
+set +m
+await 60 has_done 20
+pkill -KILL -f -- "--run $folder/memory"
+collect
 expect_files "before the first checkpoint" "$folder/memory/checkpoints"
-for host in 1 2; do expect "host $host keeps a state" compgen -G "$memory-$host/step-*.h5" >/dev/null; done
-rm -r "$memory-1"
-on_hosts 1 "$build/train_cifar" "${small[@]}" "${diverging[@]}"
-expect_line "the state of the other host" "^resumed from.$memory-1/step-[0-9]*.h5"
-unset LOCKSTEP_MEMORY
+for host in 1 2; do expect "host $host keeps a state" test -e "$(memory_on $host)/states"; done
+first=$(memory_on 1)
+rm -r "$first"
+on_hosts 1 "$build/train_cifar" "${small[@]}" "${lasting[@]}"
+expect "it goes on: $code" test "$code" = 0
+expect_line "the state of the other host" "^resumed from.$first/step-[0-9]*.h5"
+expect "no host keeps a state" test -z "$(memory_on 1)$(memory_on 2)"
 
 on_hosts 1 "$build/train_cifar" "${small[@]}" --steps 1 --reducer shared
 expect_error "memory of one host" 1 'reducer shared 1 2 test-host-1 --reducer tree'
