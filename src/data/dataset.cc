@@ -39,9 +39,16 @@ const std::uint8_t* Dataset::stored(std::int64_t, std::uint8_t*) const {
 }
 
 std::uint64_t Dataset::fingerprint(std::int64_t index) const {
-  std::vector<std::uint8_t> buffer(format_.bytes());
-  return fingerprint_of(
-      {reinterpret_cast<const char*>(stored(index, buffer.data())), buffer.size()});
+  const bool computed = format_.kind == SampleFormat::Kind::values;  // no bytes are stored
+  std::vector<std::uint8_t> buffer(computed ? sample_shape().count() * sizeof(float)
+                                            : format_.bytes());
+  const std::uint8_t* bytes = buffer.data();
+  if (computed) {
+    read(index, nullptr, buffer.data(), Type::f32);
+  } else {
+    bytes = stored(index, buffer.data());
+  }
+  return fingerprint_of({reinterpret_cast<const char*>(bytes), buffer.size()});
 }
 
 void Dataset::read(std::int64_t index, Random* random, void* out, Type type) const {
