@@ -99,4 +99,11 @@ std::string unique_hex(std::size_t bytes) {
   return text;
 }
 
+std::string with_unix_ends(std::string text) {
+  const std::size_t end = text.find_first_of("\r\n");
+  if (end != text.npos && text[end] == '\r' && !text.substr(end, 2).ends_with('\n'))
+    std::replace(text.begin(), text.end(), '\r', '\n');
+  return text;
+}
+
 }  // namespace lockstep

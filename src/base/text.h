@@ -41,6 +41,9 @@ std::string listed(const std::vector<std::string>& names);
 std::vector<std::string> missing_from(const std::vector<std::string>& known,
                                       const std::vector<std::string>& all);
 
+/// `text` with LF for each CR if it has the line ends of old Macs: its first one is a CR alone.
+std::string with_unix_ends(std::string text);
+
 /// `bytes` random bytes of the kernel (at most 256) in hexadecimal digits: a unique name. Any
 /// thread.
 std::string unique_hex(std::size_t bytes);

@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
 #include "src/base/text.h"
-#include "src/data/text/text_file.h"
 #include "src/files/file.h"
 
 namespace lockstep {

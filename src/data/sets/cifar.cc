@@ -14,7 +14,6 @@
 #include "src/data/sets/data_file.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
-#include "src/data/text/text_file.h"
 #include "src/files/file.h"
 
 namespace lockstep {

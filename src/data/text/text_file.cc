@@ -16,13 +16,6 @@ bool has_text_name(const std::filesystem::path& file) {
          ending == ".text";
 }
 
-std::string with_unix_ends(std::string text) {
-  const std::size_t end = text.find_first_of("\r\n");
-  if (end != text.npos && text[end] == '\r' && !text.substr(end, 2).ends_with('\n'))
-    std::replace(text.begin(), text.end(), '\r', '\n');
-  return text;
-}
-
 std::string read_text_file(const std::filesystem::path& file) {
   const std::string name = one_line(file.string());
   if (advice_of(file) == kUnpack) fail("{} is an archive. Unpack it, and pass its folder.", name);

@@ -10,9 +10,6 @@ namespace lockstep {
 /// file, the line and the fix if it is no such file.
 std::string read_text_file(const std::filesystem::path& file);
 
-/// `text` with LF for each CR if it has the line ends of old Macs: its first one is a CR alone.
-std::string with_unix_ends(std::string text);
-
 /// Whether the name is that of a text file: it ends in .txt or .text, or has no ending of letters.
 bool has_text_name(const std::filesystem::path& file);
 
