@@ -194,7 +194,7 @@ std::string Replay::config(const RunFacts& start, bool resumes) const {
   RunFacts::Json data = last.option("data");
   if (moved) data = folders;
   if (!data.is_null()) set("data", data);
-  if (!last.option("labels").is_null() && !moved) set("labels", last.option("labels"));
+  if (!last.option("labels").is_null()) set("labels", last.option("labels"));
   return config + "quiet=true\nkeep=2\nlog-every=1\ncheckpoint-every=\"1000000000s\"\n" +
          "summary-every=0\n";
 }
