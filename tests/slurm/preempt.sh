@@ -43,6 +43,8 @@ wait_until "the third start" 60 has_begun disturbed 3
 wait_until "the end of the disturbed job" 80 has_ended "$disturbed"
 [[ $(grep -c '^resumed ' disturbed-*.log) == 2 ]] && grep -q "^resumed .* at step $first_stop of $steps" disturbed-*.log ||
   fail "a start did not continue from the last checkpoint"
+awk '/^step / { last = $2 + 0 } /^resumed / { sub(/.* at step /, ""); if ($1 + 0 < last) exit 1 }' disturbed-*.log ||
+  fail "a start lost steps of the one before"
 [[ $(newest disturbed) == "$steps" ]] || fail "the disturbed job did not reach step $steps"
 
 "$python" - $steps <<'PYTHON' || fail "the two runs differ"

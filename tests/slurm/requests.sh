@@ -47,13 +47,6 @@ trap 'exit 1' USR1
 echo up
 while :; do sleep 0.1; done
 END
-program quits <<'END'
-trap 'echo "stopped on request after step 3: the same command resumes there" >&2; exit 1' USR1
-[[ ! -e again ]] || exit 0
-touch again
-echo up
-while :; do sleep 0.1; done
-END
 program tells <<'END'
 [[ $1 != --help ]] || { echo "--$2"; exit; }
 echo "told: $*"
@@ -62,12 +55,11 @@ END
 # All jobs start at once, because they wait most of the time.
 dies=$(submit dies "$folder/first_dies")
 deaf=$(submit deaf "$folder/deaf")
-quits=$(submit quits "$folder/quits" --error="$folder/quits.err")
 fails=$(submit fails "$folder/fails")
 early=$(submit early "$build")  # the real program; its request comes as soon as the job has started
 await_line early 'start 1,'
 request "$early"
-for job in dies deaf quits fails; do
+for job in dies deaf fails; do
   await_line $job '^up'
   request "${!job}"
 done
@@ -118,9 +110,9 @@ await_line image "^image: exec .*--pwd $folder lockstep.sif train_cifar .*--run 
 await_line stops 'start 6.* time'
 ! logged stops 'queue' || fail "a run without progress was requeued again"
 
-# The script requeues a job if the request was missed (deaf) or killed the program (dies). It also requeues a job if the
-# exit code of the launcher hides the answer (quits). It does not requeue a failed run (fails).
-for job in dies deaf quits; do
+# The script requeues a job if the request was missed (deaf) or killed the program (dies). It does not
+# requeue a failed run (fails).
+for job in dies deaf; do
   await_line $job 'start 2,'
   await_line $job 'end, exit code 0'
 done
