@@ -48,6 +48,12 @@ ranks 1 compare_runs "$folder/run" "$folder/run2" --output "$folder/page.html"
 expect "compare_runs: $code" test "$code" = 0
 ranks 1 report_runs "$folder/run2"
 expect "report_runs: $code" test "$code" = 0
+ranks 1 evaluate "$folder/run2"
+expect "evaluate: $code" test "$code" = 0
+ranks 1 verify_run "$folder/run2" --all
+expect "verify_run: $code" test "$code" = 0
+run "$build/lockstep_run" -np 2 "$build/train_cifar" "${small[@]}" --steps 50
+expect "lockstep_run: $code" test "$code" = 0
 kill "$mover"
 wait "$mover" 2>/dev/null
 
