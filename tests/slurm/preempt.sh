@@ -24,7 +24,7 @@ submit() {  # JOBNAME: prints the job number
 }
 
 undisturbed=$(submit undisturbed)
-wait_until "the end of the undisturbed job" 80 has_ended "$undisturbed"
+wait_until "the end of the undisturbed job" 150 has_ended "$undisturbed"
 [[ $(newest undisturbed) == "$steps" ]] || fail "the undisturbed job did not reach step $steps"
 
 # The warning before the time limit: the script forwards it, the ranks agree on a checkpoint, the script requeues the job.
@@ -40,7 +40,7 @@ wait_until "the second start" 60 has_begun disturbed 2
 wait_until "more steps" 60 has_reached disturbed $((first_stop + 1))
 scontrol requeue "$disturbed"
 wait_until "the third start" 60 has_begun disturbed 3
-wait_until "the end of the disturbed job" 80 has_ended "$disturbed"
+wait_until "the end of the disturbed job" 150 has_ended "$disturbed"
 [[ $(grep -c '^resumed ' disturbed-*.log) == 2 ]] && grep -q "^resumed .* at step $first_stop of $steps" disturbed-*.log ||
   fail "a start did not continue from the last checkpoint"
 awk '/^step / { last = $2 + 0 } /^resumed / { sub(/.* at step /, ""); if ($1 + 0 < last) exit 1 }' disturbed-*.log ||
