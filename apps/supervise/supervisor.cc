@@ -204,6 +204,8 @@ std::optional<int> Supervisor::on_end(const End& end) {
   const bool stopped = end.code == kExitRequeue || end.code == 128 + SIGUSR1;
   if (stop_signal_ != 0) {
     const bool resumes = stopped || (cause.restarts && end.code != kExitFailure);
+    if (resumes && end.code != kExitRequeue)
+      machines_.tell("the ranks ended without a checkpoint. The same command continues.");
     return resumes ? kExitRequeue : end.code;
   }
   if (!joining_.empty() && stopped) {

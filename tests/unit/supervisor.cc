@@ -331,6 +331,7 @@ TEST(Supervisor, RequestsToStop) {
   early.later.emplace(1000.1, [&] { early.receive(SIGTERM); });
   early.later.emplace(1000.15, [&] { early.end_at(1000.15, {128 + SIGUSR1}); });
   EXPECT_EQ(supervise(early), kExitRequeue);
+  EXPECT_NE(early.lines.back().find("without a checkpoint"), std::string::npos);
 }
 
 TEST(Supervisor, MpirunThatDoesNotStartRanks) {
