@@ -140,8 +140,7 @@ std::vector<std::string> names_of(const Comm& comm, const BenchOptions& o) {
   for (const std::string& name : o.reducers) {
     if (name != "all") asked.push_back(name);
     for (const ReducerEntry& entry : reducers())
-      if (name == "all" && !entry.on_device && entry.name != "factors")  // auto, without layers
-        asked.emplace_back(entry.name);
+      if (name == "all" && !entry.on_device) asked.emplace_back(entry.name);
   }
   if (o.timing.type == Type::f32) asked.emplace_back(kPeer);
   const bool all = std::find(o.reducers.begin(), o.reducers.end(), "all") != o.reducers.end();

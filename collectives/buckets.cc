@@ -37,20 +37,13 @@ class CallbackTime {
 
 }  // namespace
 
-std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes,
-                               const std::vector<Range>& whole) {
-  const auto is_whole = [&](const Range& part) { return std::ranges::count(whole, part) > 0; };
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes) {
   const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(float));
   const std::int64_t longest = std::max(most, kLeastSplit);
   std::vector<Range> buckets;
   for (const Range& part : parts) {
-    if (is_whole(part)) {
-      buckets.push_back(part);
-      continue;
-    }
     const bool last = &part == &parts.back();
-    if (!buckets.empty() && !last && !is_whole(buckets.back()) &&
-        part.end() - buckets.back().begin <= most) {
+    if (!buckets.empty() && !last && part.end() - buckets.back().begin <= most) {
       buckets.back().count = part.end() - buckets.back().begin;
       continue;
     }

@@ -39,9 +39,8 @@ std::int64_t device_bucket_bytes(std::int64_t count);
 /// become ready) into buckets of about `bytes` fp32 bytes. A bucket ends before the part that would
 /// exceed `bytes`. A part that alone is longer is split into equal buckets, at multiples of 16
 /// elements from its begin. The last part begins a bucket, because no backward pass is left to hide
-/// its sum. A part that is one of `whole` is a bucket.
-std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes,
-                               const std::vector<Range>& whole = {});
+/// its sum.
+std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes);
 
 /// One step after another: ready() for all elements, then finish(). The calls come from the compute
 /// thread. Under the policy thread a second thread moves the sums on while the compute thread is

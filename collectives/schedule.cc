@@ -1,7 +1,6 @@
 #include "collectives/schedule.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "src/base/round_up.h"
@@ -60,30 +59,6 @@ double cost(const Roots& roots, std::int64_t count, const Link& link) {
   const double scatter = part * std::max(most * (ranks - 1), rows - fewest);
   const double gather = part * (ranks - 1);
   return 2 * link.latency + (scatter + gather) / link.bandwidth + part * (rows - 1) / link.add_rate;
-}
-
-Schedule all_gather(const std::vector<std::uint64_t>& hosts, const std::vector<Range>& blocks,
-                    int own) {
-  std::map<std::uint64_t, std::vector<int>> ranks_of;
-  for (int rank = 0; rank < std::ssize(hosts); ++rank) ranks_of[hosts[rank]].push_back(rank);
-  Schedule schedule{.count = blocks.back().end(), .scratch = 0, .rounds = std::vector<Round>(2)};
-  const auto send = [&](int round, int from, int to, int owner) {
-    if (from == own) schedule.rounds[round].push_back({Verb::send, to, blocks[owner]});
-    if (to == own) schedule.rounds[round].push_back({Verb::copy, from, blocks[owner]});
-  };
-  for (const auto& [home, owners] : ranks_of) {
-    for (std::size_t place = 0; place < owners.size(); ++place) {
-      const int owner = owners[place];
-      for (const auto& [host, ranks] : ranks_of) {
-        const bool away = host != home;
-        const int first = away ? ranks[place % ranks.size()] : owner;
-        if (away) send(0, owner, first, owner);
-        for (const int rank : ranks)
-          if (rank != first) send(away ? 1 : 0, first, rank, owner);
-      }
-    }
-  }
-  return schedule;
 }
 
 Range part_of(Range range, int part, int parts, std::int64_t aligned) {

@@ -80,12 +80,6 @@ double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link)
 /// `roots`: each sends its rows to the owners of their parts, and each owner sends one sum to all.
 double cost(const Roots& roots, std::int64_t count, const Link& link);
 
-/// The part of rank `own` in an all-gather: each rank gets the `blocks` of all. `hosts`: the host
-/// of each rank. A block goes to the ranks of its host and to one rank of each other host, which
-/// passes it on there.
-Schedule all_gather(const std::vector<std::uint64_t>& hosts, const std::vector<Range>& blocks,
-                    int own);
-
 /// Floats of a cache line. Ranks that write to one array at once cut it at multiples of this.
 inline constexpr std::int64_t kLineFloats = 16;
 

@@ -119,10 +119,6 @@ class GradientListener {
   /// The work that writes all gradients of layer number `layer` (Parameter::layer) is enqueued.
   /// Called once for each layer with parameters, last to first.
   virtual void written(int layer) = 0;
-  /// The gradient of the weights of layer number `layer`, which is dense or a convolution, follows
-  /// from its input `x` and the gradient `dy` of its output. The work that writes both is in
-  /// `stream`; later work may overwrite dy. Called before written(layer).
-  virtual void factors(int /*layer*/, View /*x*/, View /*dy*/, Stream& /*stream*/) {}
 };
 
 /// Learns when layers compute, for benchmarks. Called by the computing thread. On an asynchronous

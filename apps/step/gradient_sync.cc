@@ -19,7 +19,6 @@ GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layou
                            Track* timeline)
     : policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
-      factors_(dynamic_cast<FactorReducer*>(reducer_.get())),
       sync_bn_(std::move(parts.sync_bn)),
       dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), policy_,
                                         layout.count, plan.own(), plan.shards, slots(), computing,

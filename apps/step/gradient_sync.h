@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "apps/step/dense_sum.h"
-#include "apps/step/factor_reducer.h"
 #include "apps/step/step_parts.h"
 
 namespace lockstep {
@@ -65,9 +64,6 @@ class GradientSync {
       const Range range = sync->ranges_[layer];
       sync->owner(range).written(shard, slot, range);
     }
-    void factors(int layer, View x, View dy, Stream& stream) override {
-      if (sync->factors_ != nullptr) sync->factors_->keep(layer, shard, x, dy, stream);
-    }
     GradientSync* sync;
     int shard, slot;
   };
@@ -75,7 +71,6 @@ class GradientSync {
 
   Policy policy_;
   std::unique_ptr<Reducer> reducer_;
-  FactorReducer* factors_;                  ///< reducer_; null: all layers send gradients
   std::unique_ptr<SyncBatchNorm> sync_bn_;  ///< null: each shard has its own statistics
   ShardSlots one_slot_;
   std::vector<std::unique_ptr<RankSum>> others_;

@@ -1,10 +1,7 @@
 #include "apps/step/step_parts.h"
 
-#include <algorithm>
 #include <optional>
-#include <set>
 
-#include "apps/step/factor_reducer.h"
 #include "collectives/buckets.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducers/measured_link.h"
@@ -37,24 +34,17 @@ class WorkOfRanks : public SharedWork {
 /// pass, which hides the sums.
 constexpr int kCtasOnOneHost = 8;
 
-/// The layers, cut into buckets. Each of `factors` is a bucket. The first bucket includes the
-/// header.
-std::vector<Range> buckets_of(const Layout& layout, const std::vector<Range>& factors,
-                              std::int64_t bytes) {
+/// The layers, cut into buckets. The first bucket includes the header.
+std::vector<Range> buckets_of(const Layout& layout, std::int64_t bytes) {
   std::vector<Range> parts = layout.layers;
-  const Range header{0, Layout::kHeader};
-  if (std::ranges::count(factors, parts.front()) > 0)
-    parts.insert(parts.begin(), header);
-  else
-    parts.front() = {0, parts.front().end()};
-  return cut_buckets(parts, bytes, factors);
+  parts.front() = {0, parts.front().end()};
+  return cut_buckets(parts, bytes);
 }
 
 /// Whether "auto" may choose by the link and these gradients. All of its choices add in the
 /// canonical order, so no bit depends on them.
 bool chooses_by_link(const Device& device, const StepOptions& options) {
-  const std::string& reducer = options.ranks.reducer;
-  return (reducer == "auto" || reducer == "factors") && options.ranks.wire == Type::f32 &&
+  return options.ranks.reducer == "auto" && options.ranks.wire == Type::f32 &&
          device.traits().memory_is_host;
 }
 
@@ -82,23 +72,6 @@ double choose_buckets(int hosts, const Device& device, const StepOptions& option
   if (!link) return kDefaultBucketMb;
   const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
   return static_cast<double>(bucket_bytes(hosts, *link, gradients)) * 0x1p-20;
-}
-
-/// The layers that send factors: by `link`, or all that can with --reducer factors. Collective.
-std::vector<FactorLayer> factor_layers(const Comm& comm, const std::vector<std::uint64_t>& hosts,
-                                       Device& device, const Model& model,
-                                       const StepOptions& options, const RunPlan& plan,
-                                       const std::optional<Link>& link) {
-  const bool all = options.ranks.reducer == "factors";
-  agree(comm, [&] {
-    if (all && !options.model.small_images.empty())
-      fail_usage("--reducer factors does not work with --small-images. Pass --reducer auto.");
-  });
-  const bool possible = comm.size() > 1 && device.traits().memory_is_host &&
-                        model.type() == Type::f32 && !options.ranks.tunes_shares &&
-                        options.model.small_images.empty();  // they change the factors
-  if (!possible || (!all && !link)) return {};
-  return choose_factors(comm, hosts, device, model, plan.shares, all ? std::nullopt : link);
 }
 
 /// Throws AgreedError if `plan` has shards that cannot train side by side on `device`.
@@ -194,18 +167,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     if (syncs && options.ranks.tunes_shares)
       fail_usage("--shares auto does not work with --sync-bn. Pass --shares equal.");
   });
-  const std::vector<std::uint64_t> hosts = hosts_of(comm);
-  const auto host_count = static_cast<int>(std::set(hosts.begin(), hosts.end()).size());
-  const std::optional<Link> link = link_between(host_count, world, device, options);
-  parts.bucket_mb = choose_buckets(host_count, device, options, layout.count, link);
-  const auto bytes = static_cast<std::int64_t>(parts.bucket_mb * (1 << 20));
-  std::vector<FactorLayer> factors =
-      factor_layers(comm, hosts, device, *parts.model, options, plan, link);
-  std::vector<Range> ranges;
-  for (const FactorLayer& layer : factors) ranges.push_back(layer.range);
-  parts.buckets = buckets_of(layout, ranges, bytes);
-  std::vector<Range> others = parts.buckets;
-  std::erase_if(others, [&](Range bucket) { return std::ranges::count(ranges, bucket) > 0; });
+  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0 ? 1 : 0));
+  const std::optional<Link> link = link_between(hosts, world, device, options);
+  parts.bucket_mb = choose_buckets(hosts, device, options, layout.count, link);
+  parts.buckets = buckets_of(layout, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)));
   RankRecorder& recorder = world.flight_recorder().mine();
   const auto connect = [&](ReducerSpec spec) {
     recorder.phase("connecting the ranks", connect_limit(options));
@@ -215,15 +180,10 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     recorder.phase("making the model");
     return reducer;
   };
-  ReducerSpec spec = reducer_spec(comm, device, options, plan, layout.count, others);
-  if (host_count == 1 && spec.nccl_max_ctas == 0 && !spec.deterministic)
+  ReducerSpec spec = reducer_spec(comm, device, options, plan, layout.count, parts.buckets);
+  if (hosts == 1 && spec.nccl_max_ctas == 0 && !spec.deterministic)
     spec.nccl_max_ctas = kCtasOnOneHost;
   parts.reducer = connect(std::move(spec));
-  if (!factors.empty()) {
-    parts.reducer =
-        std::make_unique<FactorReducer>(std::move(parts.reducer), std::move(factors), parts.buckets,
-                                        comm, hosts, device, plan.shares);
-  }
   // One GPU has no messages to move, so it ignores the option.
   const bool lone = comm.size() == 1 && parts.reducer->traits().in_stream;
   parts.policy = choose_policy(lone ? "auto" : options.ranks.progress, *parts.reducer,

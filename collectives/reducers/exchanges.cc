@@ -96,15 +96,11 @@ Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorit
   Exchanges runs;
   const std::size_t chunk = chunk_for(comm);
   for (const Range& bucket : spec.buckets) {
-    runs.push_back(make_run(comm, algorithm(comm.rank(), comm.size(), bucket.count), chunk,
-                            static_cast<int>(runs.size())));
+    runs.push_back(std::make_unique<ScheduleRun>(comm,
+                                                 algorithm(comm.rank(), comm.size(), bucket.count),
+                                                 chunk, static_cast<int>(runs.size())));
   }
   return runs;
-}
-
-std::unique_ptr<Exchange> make_run(const Comm& comm, Schedule schedule, std::size_t chunk,
-                                   int tag) {
-  return std::make_unique<ScheduleRun>(comm, std::move(schedule), chunk, tag);
 }
 
 }  // namespace lockstep

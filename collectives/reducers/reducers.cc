@@ -22,10 +22,6 @@ std::vector<ReducerEntry> make_registry() {
        "nccl on GPUs that no ranks share; else shared on one host, and between hosts hierarchical "
        "or the fastest of three; canonical order on CPU cores",
        make_auto_reducer, /*on_device=*/false, /*rounds=*/true, /*any_shares=*/true},
-      {"factors",
-       "as auto, except that dense layers in fp32 on CPU cores send the factors of their gradients "
-       "if these are fewer numbers; auto does so between hosts if it is faster",
-       make_auto_reducer},
       {"shared", "in memory that all ranks of one host map; canonical order", make_shared_reducer,
        /*on_device=*/false, /*rounds=*/false, /*any_shares=*/true},
       {"hierarchical",
@@ -61,7 +57,7 @@ RankGpu gpu_of(Device& device) {
 
 /// For gradients in memory that the host may not touch.
 std::unique_ptr<Reducer> make_on_device(const ReducerEntry& entry, ReducerSpec spec) {
-  const bool chooses = entry.name == "auto" || entry.name == "factors";
+  const bool chooses = entry.name == "auto";
   if (chooses && spec.comm.size() == 1) return make_lone_reducer(spec);
   if (entry.on_device || chooses) {
     RankGpu own;
@@ -108,6 +104,7 @@ std::span<const ReducerEntry> reducers() {
 
 const ReducerEntry& find_reducer(std::string_view name) {
   if (name == "owners") fail_usage("The reducer owners is now called direct. Pass that name.");
+  if (name == "factors") fail_usage("The reducer factors does not exist. Pass --wire bf16.");
   return find(reducers(), name);
 }
 

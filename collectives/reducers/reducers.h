@@ -88,8 +88,6 @@ using Exchanges = std::vector<std::unique_ptr<Exchange>>;
 Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, const Roots& roots,
                                   float* residual);
 Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorithm);
-/// Carries out `schedule`, see ScheduleRun.
-std::unique_ptr<Exchange> make_run(const Comm& comm, Schedule schedule, std::size_t chunk, int tag);
 using MakeExchanges = std::function<Exchanges(const Roots&)>;
 /// Sums `roots` by the exchanges that `make` returns for them. `residual`: of make_residual(), or
 /// null.

@@ -20,7 +20,6 @@ class AffineLayer : public Layer {
   }
   void backward(LayerCall& call, View x, View y, View dy, View dx) override {
     if (relu_) mask_relu(*call.stream, y, dy, dy);
-    if (call.listener != nullptr) call.listener->factors(call.layer, x, dy, *call.stream);
     plan_->backward_weights(*call.stream, x, dy, init_.frozen ? View() : call.gradients[0],
                             biases(call.gradients), call.scratch);
     if (dx) plan_->backward_data(*call.stream, dy, call.weights[0], dx, call.scratch);

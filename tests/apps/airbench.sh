@@ -61,8 +61,6 @@ expect_line "other sizes are noted" '^note --small-images 20:0\.4,24:9 20:0\.4,2
 expect_line "the run ends before all pixels" '^note 1\.33 --small-images'
 recipe 1 --epochs 1.33 --target 0 --small-images none --check
 expect "no small images" bash -c '! grep -q "^images" "$1"' - "$folder/out"
-ranks 2 train_cifar --dataset hdf5 --data "$data" --model airbench94 --small-images 8:1 --reducer factors --check
-expect_error "factors of one size" 2 '--reducer factors --small-images'
 ranks 1 train_cifar --dataset hdf5 --data "$data" --model airbench94 --small-images 1:1 --check
 expect_error "no window fits" 2 '--small-images 1 x 1 airbench94'
 ranks 1 train_cifar --dataset hdf5 --data "$data" --model airbench94 --small-images 32:1 --check

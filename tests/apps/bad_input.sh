@@ -33,6 +33,7 @@ wrong 'run.toml:2 option "lrr" lr' --config "$folder/run.toml"
 both_fail 2 '2 ranks 1 at.most' --shards 1
 both_fail 2 '15 2 shards --global-batch.16' --global-batch 15
 both_fail 2 'reducer "rign" "ring"' --reducer rign
+both_fail 2 'reducer factors --wire.bf16' --reducer factors
 
 # --- numbers that do not fit each other ---
 none=(--reducer auto --eval-every 0 --threads 1 --no-run)

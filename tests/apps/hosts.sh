@@ -31,10 +31,7 @@ expect_same_state "two hosts" "$(step_file "$folder/one" 3)" "$(step_file "$fold
 if ip netns exec "$own-1" tc qdisc add dev eth0 root tbf rate 10mbit burst 32kb latency 100ms 2>/dev/null; then
   train_on_hosts 1 "${four[@]}" "$folder/slow"
   expect_line "a slower link is measured" '^reducer [0-9]+.us 0\.0[0-9.]+.GB/s'
-  expect_line "dense layers send factors" '^reducer ;.factors.of.*local4,.local3$'
   expect_same_state "two hosts with a slow link" "$(step_file "$folder/one" 3)" "$(step_file "$folder/slow" 3)"
-  train_on_hosts 1 --shards 4 --steps 3 --shares auto
-  expect "shares that change need gradients" bash -c "! grep -q 'factors of' '$folder/out'"
   train_on_hosts 1 --shards 4 --momentum 0.9 --steps 2 --run "$folder/resumed"
   train 4 "${four[@]}" "$folder/resumed"
   expect_same_state "resumed on one host" "$(step_file "$folder/one" 3)" "$(step_file "$folder/resumed" 3)"
@@ -44,10 +41,6 @@ fi
 train_on_hosts 2 "${four[@]}" "$folder/pairs"
 expect_line "with several ranks on each it is hierarchical" '^reducer hierarchical 4.ranks 2.hosts'
 expect_same_state "two hosts of two ranks" "$(step_file "$folder/one" 3)" "$(step_file "$folder/pairs" 3)"
-
-train_on_hosts 2 "${four[@]}" "$folder/factors" --reducer factors
-expect_line "several ranks on each host send factors" '^reducer hierarchical factors.of'
-expect_same_state "two hosts of two ranks" "$(step_file "$folder/one" 3)" "$(step_file "$folder/factors" 3)"
 
 for run in first second; do
   train_on_hosts 1 --shards 2 --steps 4 --wire bf16 --loss-scale dynamic:65536:2 --run "$folder/$run"

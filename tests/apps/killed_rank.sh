@@ -60,7 +60,6 @@ training() {
   expect "a survivor writes why" lines_with "$folder/kept/summary.json" 'reason.*rank.1 died'
   expect "and the status" grep -q '"status": "failed"' "$folder/kept/summary.json"
   expect_end 'has_done 4' KILL 0 --reducer tree
-  expect_end 'has_done 4' KILL 2 --reducer factors
   expect_end 'has_done 4' KILL 2 --reducer mpi --progress thread
   expect_end 'has_done 4' SEGV 1 --reducer halving_doubling --progress wait
 }

@@ -53,16 +53,6 @@ TEST(CutBuckets, SplitsNoShortParts) {
   for (const Range& bucket : buckets) EXPECT_EQ(bucket.begin % 16, 0);
 }
 
-TEST(CutBuckets, LeavesWholePartsWhole) {
-  const std::int64_t kib = 1 << 10;
-  const Ranges parts = {{0, 16}, {16, 900 * kib}, {16 + 900 * kib, 10}, {32 + 900 * kib, 10}};
-  EXPECT_EQ(cut_buckets(parts, 1 << 20, {parts[1]}), parts);
-  EXPECT_EQ(cut_buckets(parts, 1 << 30, {parts[2]}),
-            (Ranges{{0, 16 + 900 * kib}, parts[2], parts[3]}));
-  EXPECT_EQ(cut_buckets(parts, 1 << 30, {parts[0]}),
-            (Ranges{parts[0], {16, 900 * kib + 10}, parts[3]}));
-}
-
 TEST(CutBuckets, KeepsGapsOfAlignmentInsideABucket) {
   EXPECT_EQ(cut_buckets({{16, 3}, {32, 5}, {48, 1}}, 4 * 21), (Ranges{{16, 21}, {48, 1}}));
 }
