@@ -103,6 +103,18 @@ await 10 ended
 collect
 expect "it does not end with success: $code" test "$code" != 0
 
+# 60 hosts answer, but there are descriptors for a few at a time: no host is lost. mpirun is a stand-in that makes no step.
+mkdir "$folder/bin"
+printf '#!/bin/sh\nsleep 4\n' >"$folder/bin/mpirun"
+printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' >"$folder/bin/agent"
+chmod +x "$folder/bin/"*
+hosts=$(seq -f 'host%g:1' -s, 60)
+# shellcheck disable=SC2016
+run env PATH="$folder/bin:$PATH" OMPI_MCA_plm_rsh_agent="$folder/bin/agent" bash -c 'ulimit -n 24; exec "$0" --host "$1" true' \
+  "$build/lockstep_run" "$hosts"
+expect "a stand-in of mpirun ends: $code" test "$code" = 0
+expect "no host is lost" bash -c "! grep -q 'lost host' '$folder/raw'"
+
 # Errors that a new start cannot cure end at once, with one line.
 again() { run "$build/lockstep_run" -np 2 "$build/train_cifar" "${small[@]}" --steps 3 "$@"; }
 again --lr 1e5
