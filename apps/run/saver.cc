@@ -167,13 +167,14 @@ void Saver::verify(std::int64_t done) {
   verify_mirror(setup_.comm, step_.layout(), read_only(step_.sections()), done);
 }
 
-Saver::State Saver::copy_state(std::int64_t done, const RunProgress& progress, bool spares) {
+Saver::State Saver::copy_state(std::int64_t done, const RunProgress& progress,
+                               Snapshot::Purpose purpose) {
   const Layout& layout = step_.layout();
   State state{.sections = read_only(step_.sections()),
               .metadata = {},
               .residuals = std::make_shared<std::vector<std::vector<float>>>()};
   if (snapshot_) {
-    const std::string odd = snapshot_->take(layout, state.sections, done, spares);
+    const std::string odd = snapshot_->take(layout, state.sections, done, purpose);
     if (!odd.empty()) fail_not_finite(odd, done);
     state.sections = snapshot_->sections();
   } else {
@@ -204,7 +205,7 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
   setup_.recorder.phase("checkpoint", kSlowFiles);
   const TimedSpan span(track_, "checkpoint");
   const bool again = saved_step_ == done;
-  const State state = copy_state(done, progress, /*spares=*/false);
+  const State state = copy_state(done, progress, Snapshot::Purpose::checkpoint);
   agree(setup_.comm, [&] {
     if (setup_.comm.rank() != 0) return;
     place_.require_held();
@@ -306,7 +307,7 @@ void Saver::keep(std::int64_t done, const RunProgress& progress, bool last) {
     most[i % most.size()] = std::max(most[i % most.size()], all[i]);
   const auto [writes, cost, step] = most;
   if (!last && !saved(done)) {
-    copy_state(done, progress, /*spares=*/writes > 0);
+    copy_state(done, progress, writes > 0 ? Snapshot::Purpose::spare : Snapshot::Purpose::state);
     copy_seconds_ = now_seconds() - begin;
   }
   schedule_.plan(done, now_seconds(), 1e-9 * static_cast<double>(cost),

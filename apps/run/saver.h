@@ -109,9 +109,8 @@ class Saver {
     /// Of all ranks, on ranks that keep a state.
     std::shared_ptr<std::vector<std::vector<float>>> residuals;
   };
-  /// Collective. Keeps the copy in memory too, if there are such states. `spares`: see
-  /// Snapshot::take().
-  State copy_state(std::int64_t done, const RunProgress& progress, bool spares);
+  /// Collective. Keeps the copy in memory too, if there are such states.
+  State copy_state(std::int64_t done, const RunProgress& progress, Snapshot::Purpose purpose);
   CheckpointMetadata metadata(std::int64_t done, const RunProgress& progress,
                               std::int64_t residuals) const;
   // Local.

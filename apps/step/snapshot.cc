@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <span>
 #include <thread>
 
 #include "apps/step/replica_check.h"
@@ -17,20 +18,22 @@ namespace {
 constexpr int kMostThreads = 16;            // more than these gain no bandwidth
 constexpr std::int64_t kPiece = 16 * 1024;  // floats: 64 KiB stay in a core's cache
 
-std::uint64_t joined(std::uint64_t hash, std::uint64_t print) {
-  return (std::rotl(hash, 7) ^ print) * 0x9E3779B97F4A7C15u;
+/// A number for `count` values at `place` of a copy. The sum of these numbers does not depend on
+/// the ranks that computed them.
+std::uint64_t print_of_piece(std::int64_t place, const Fingerprint& piece) {
+  return (std::rotl(piece.value(), 7) ^ static_cast<std::uint64_t>(place)) * 0x9E3779B97F4A7C15u;
 }
 
-std::uint64_t joined(std::uint64_t hash, const Layout& layout,
-                     const std::vector<ConstSection>& state) {
-  for (const ConstSection& section : state) {
-    for (const Parameter& parameter : layout.parameters) {
-      Fingerprint array;
-      array.add(section.arena + parameter.range.begin, parameter.range.count);
-      hash = joined(hash, array.value());
-    }
+void lower(std::atomic<std::int64_t>& least, std::int64_t value) {
+  for (std::int64_t now = least; value < now && !least.compare_exchange_weak(now, value);) {
   }
-  return hash;
+}
+
+/// Calls `visit` with the parts of at most kPiece floats of `range`.
+template <class Visit>
+void for_each_piece(Range range, const Visit& visit) {
+  for (std::int64_t i = range.begin; i < range.end(); i += kPiece)
+    visit(Range{i, std::min(kPiece, range.end() - i)});
 }
 
 }  // namespace
@@ -44,8 +47,20 @@ std::uint64_t SnapshotPlaces::arenas_at(std::uint64_t copy) const {
   return text_at(copy) + round_up(text, std::uint64_t{kPageBytes});
 }
 
-std::uint64_t print_of(const Layout& layout, const std::vector<ConstSection>& state) {
-  return joined(0, layout, state);
+std::uint64_t print_of(const Layout& layout, const std::vector<ConstSection>& state,
+                       std::int64_t before) {
+  std::uint64_t print = 0;
+  for (const ConstSection& section : state) {
+    for (const Parameter& parameter : layout.parameters) {
+      for_each_piece(parameter.range, [&](Range piece) {
+        Fingerprint values;
+        values.add(section.arena + piece.begin, piece.count);
+        print += print_of_piece(before * layout.count + piece.begin, values);
+      });
+    }
+    ++before;
+  }
+  return print;
 }
 
 Snapshot::Snapshot(const Comm& comm, std::size_t arenas, int threads)
@@ -75,33 +90,40 @@ float* Snapshot::arenas_of(std::uint64_t copy) const {
 }
 
 std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>& state,
-                           std::int64_t step, bool spares) {
-  const std::size_t arrays = layout.parameters.size();
+                           std::int64_t step, Purpose purpose) {
+  const auto arrays = std::ssize(layout.parameters), all = std::ssize(state) * arrays;
   const std::int64_t total = std::ssize(state) * layout.count;
   expect(!keeps_ || static_cast<std::size_t>(total) * sizeof(float) <= places_.arenas,
          "the snapshot is large enough");
-  last_ = (spares ? spared_ + 1 : last_ + 1) % places_.copies;
-  if (!spares) spared_ = last_;
+  last_ = (purpose == Purpose::spare ? spared_ + 1 : last_ + 1) % places_.copies;
+  if (purpose != Purpose::spare) spared_ = last_;
   float* const copy = keeps_ ? arenas_of(last_) : nullptr;
   // Each rank does so before it writes. A process that reads the file after all ranks are gone then
   // finds the other copy whole.
   if (keeps_) std::atomic_ref(marks().copy[last_].order).store(0);
-  std::vector<Fingerprint> prints(state.size() * arrays);
-  const auto take_array = [&](std::size_t number) {
-    const Range range = layout.parameters[number % arrays].range;
-    const auto section = number / arrays;
-    for (std::int64_t i = range.begin; i < range.end(); i += kPiece) {
-      const std::int64_t count = std::min(kPiece, range.end() - i);
-      const std::int64_t place = static_cast<std::int64_t>(section) * layout.count + i;
-      prints[number].add(state[section].arena + i, count);
-      if (keeps_ && place * node_.size() / total == node_.rank())
-        std::copy_n(state[section].arena + i, count, copy + place);
-    }
+  const bool compares = purpose == Purpose::checkpoint;
+  std::vector<Fingerprint> prints(compares ? static_cast<std::size_t>(all) : 0);
+  std::atomic<std::uint64_t> own_print{0};
+  std::atomic<std::int64_t> odd{all};
+  const auto take_array = [&](std::int64_t number) {
+    const std::int64_t section = number / arrays;
+    const float* const from = state[static_cast<std::size_t>(section)].arena;
+    for_each_piece(
+        layout.parameters[static_cast<std::size_t>(number % arrays)].range, [&](Range piece) {
+          const std::int64_t place = section * layout.count + piece.begin;
+          if (compares)
+            prints[static_cast<std::size_t>(number)].add(from + piece.begin, piece.count);
+          if (!keeps_ || place * node_.size() / total != node_.rank()) return;
+          std::copy_n(from + piece.begin, piece.count, copy + place);
+          Fingerprint values;  // of the piece, which is in the cache
+          values.add(from + piece.begin, piece.count);
+          own_print += print_of_piece(place, values);
+          if (!values.finite()) lower(odd, number);
+        });
   };
-  std::atomic<std::size_t> next{0};
+  std::atomic<std::int64_t> next{0};
   const auto work = [&] {
-    for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < prints.size();)
-      take_array(i);
+    for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < all;) take_array(i);
   };
   std::vector<std::jthread> others;
   for (int i = 1; i < threads_ && total > kMostThreads * kPiece; ++i) others.emplace_back(work);
@@ -109,17 +131,16 @@ std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>
   others.clear();
   std::vector<std::uint64_t> own;
   for (const Fingerprint& print : prints) own.push_back(print.value());
-  compare_fingerprints(comm_, layout, state, own, step);  // after all ranks have copied their parts
+  if (compares) compare_fingerprints(comm_, layout, state, own, step);
   sections_.clear();
   for (std::size_t i = 0; keeps_ && i < state.size(); ++i)
-    sections_.push_back({state[i].name, copy + i * layout.count, state[i].trained_only});
-  if (keeps_ && node_.rank() == 0) {
-    std::uint64_t& print = marks().copy[last_].print = 0;
-    for (const std::uint64_t value : own) print = joined(print, value);
-  }
-  const auto odd = std::find_if(prints.begin(), prints.end(),
-                                [](const Fingerprint& print) { return !print.finite(); });
-  return odd == prints.end() ? "" : state[(odd - prints.begin()) / arrays].name;
+    sections_.push_back(
+        {state[i].name, copy + static_cast<std::int64_t>(i) * layout.count, state[i].trained_only});
+  print_ = 0;
+  const std::uint64_t mine = own_print;
+  for (const std::uint64_t print : node_.all_gather(std::span(&mine, 1))) print_ += print;
+  const std::int64_t first = comm_.min(odd);  // after all ranks have copied their parts
+  return first == all ? "" : state[static_cast<std::size_t>(first / arrays)].name;
 }
 
 bool Snapshot::seal(const Layout& layout, const std::vector<ConstSection>& more,
@@ -132,7 +153,7 @@ bool Snapshot::seal(const Layout& layout, const std::vector<ConstSection>& more,
   for (const ConstSection& section : more) to = std::copy_n(section.arena, layout.count, to);
   std::memcpy(memory_.data() + places_.text_at(last_), text.data(), text.size());
   mark.text_bytes = text.size();
-  mark.print = joined(mark.print, layout, more);
+  mark.print = print_ + print_of(layout, more, std::ssize(sections_));
   std::atomic_ref(mark.order).store(++order_);
   return true;
 }

@@ -39,11 +39,13 @@ struct SnapshotMarks {
   Copy copy[SnapshotPlaces::kMostCopies];
 };
 
-/// One number for the arrays of `state`, which changes with any of their bits.
-std::uint64_t print_of(const Layout& layout, const std::vector<ConstSection>& state);
+/// One number for the arrays of `state`, which changes with any of their bits. `before`: sections
+/// of the copy that stand before them.
+std::uint64_t print_of(const Layout& layout, const std::vector<ConstSection>& state,
+                       std::int64_t before = 0);
 
 /// Belongs to the computing thread, except sections(), which another thread may read until the next
-/// take() that does not spare them.
+/// take() for another purpose than Purpose::spare.
 class Snapshot {
  public:
   /// Collective. One copy of `arenas` bytes on rank 0's host; the ranks of others only compare.
@@ -54,13 +56,16 @@ class Snapshot {
   Snapshot(const Comm& comm, std::size_t arenas, int threads, std::size_t text,
            const std::string& file);
 
+  enum class Purpose {
+    checkpoint,  ///< compares the ranks in the same pass: AgreedError as verify_mirror()
+    state,
+    spare,  ///< a state; leaves the copy of the last take() for another purpose. Needs two copies
+  };
   /// Collective. Copies `state` (the sections of a checkpoint, the same on all ranks) after `step`:
-  /// each rank of the host copies its part. Compares the ranks in the same pass. Throws AgreedError
-  /// as verify_mirror(). Returns the name of the first section that is not finite, the same on all
-  /// ranks; empty: all are. The copy is complete when it returns. `spares`: leaves the copy of the
-  /// last take() without `spares` as it is; the same on all ranks, and only if there are two.
+  /// each rank of the host copies its part. Returns the name of the first section that is not
+  /// finite, the same on all ranks; empty: all are. The copy is complete when it returns.
   std::string take(const Layout& layout, const std::vector<ConstSection>& state, std::int64_t step,
-                   bool spares = false);
+                   Purpose purpose = Purpose::checkpoint);
   /// Local, on the first rank of a host with a file. Adds `more` sections to the last copy, and
   /// marks it as whole. False: there is no room for `text` or for them, and nothing is done.
   bool seal(const Layout& layout, const std::vector<ConstSection>& more, const std::string& text);
@@ -84,6 +89,7 @@ class Snapshot {
   NodeMemory memory_;
   std::uint64_t last_ = 0, spared_ = 0;  ///< numbers of copies
   std::uint64_t order_ = 0;
+  std::uint64_t print_ = 0;  ///< of the last copy
   std::vector<ConstSection> sections_;
 };
 

@@ -144,7 +144,8 @@ TEST_F(StatesInMemory, AreTheCopiesOfASnapshot) {
     const std::vector<ConstSection> state{{"parameters", weights.data()},
                                           {"optimizer/m", slots.data(), true}},
         more{{"wire/0", wire.data()}};
-    snapshot.take(layout, state, step, spares);
+    snapshot.take(layout, state, step,
+                  spares ? Snapshot::Purpose::spare : Snapshot::Purpose::state);
     std::vector<ConstSection> all = state;
     all.insert(all.end(), more.begin(), more.end());
     if (one.first && seals) {
@@ -191,7 +192,8 @@ TEST_F(StatesInMemory, SpareTheOneThatIsBeingWritten) {
   const auto take = [&](float value, bool spares) {
     comm_.barrier();
     std::ranges::fill(weights, value);
-    snapshot.take(layout, {{"parameters", weights.data()}}, 1, spares);
+    snapshot.take(layout, {{"parameters", weights.data()}}, 1,
+                  spares ? Snapshot::Purpose::spare : Snapshot::Purpose::checkpoint);
     return snapshot.sections().front().arena[layout.parameters[0].range.begin];
   };
   EXPECT_EQ(take(1, false), 1);
