@@ -63,7 +63,7 @@ expect "a killed run leaves its lock" test -e "$folder/live/run.lock.1"
 train 1 --steps 1 --run "$folder/live"
 expect_line "it is taken over" '^note --run [0-9a-f]{32} process'
 expect "the locks are given back" test -z "$(find "$folder/live" -name 'run.lock.*')"
-expect_files "and it is trained" "$folder/live/checkpoints" step-0000000001.h5
+expect "and it is trained" compgen -G "$folder/live/checkpoints/step-*.h5" >/dev/null
 # A run that stood still until another took its folder writes no more there.
 start 1 --steps 100000 --checkpoint-every 100000 --run "$folder/lost"
 await 60 has_done 2
