@@ -53,9 +53,10 @@ void add_results(const json& summary, RunLog& log) {
   add(-1, "result", "loss", "evaluation", "loss");
   add(-1, "best", "top1", "evaluation", "top1");
   add(step_in(summary), "test", "top1", "test", "top1");
-  std::int64_t last = -1;
+  std::int64_t last = -1;  // the log of a run that was killed may go beyond its summary
   for (const LoggedValue& value : log.values)
-    if (value.name == "evaluation epoch") last = std::max(last, value.step);
+    if (value.name == "evaluation epoch" && value.step <= step_in(summary))
+      last = std::max(last, value.step);
   add(last, "result", "top1", "evaluation", "top1");
 }
 
