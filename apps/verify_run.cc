@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 
 #include "apps/audit/checkpoints.h"
 #include "apps/audit/replay.h"
@@ -148,6 +149,10 @@ struct Verdict {
   }
 };
 
+/// Texts of a checkpoint that an evaluation of its step changes.
+const std::set<std::string> kOfEvaluation = {
+    "evaluation", "target_reached", "best", "best_by", "next_best", "evaluations_since", "names"};
+
 /// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights
 /// may be gone.
 ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
@@ -160,8 +165,15 @@ ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   }
   const auto has = [&](const char* name) { return log.find(stretch.end, name) != nullptr; };
   const bool killed = run.file(stretch.end).empty() && !has("evaluation top1");
-  if (killed || has("state evaluation")) {
+  if (killed || (has("state evaluation") && !has("evaluation top1"))) {
     spec.leaves = "evaluation";
+  } else if (has("state evaluation")) {
+    // Killed after the evaluation, before the checkpoint that contains it.
+    log.skipped.insert("a checkpoint before its evaluation");
+    std::erase_if(log.values, [&](const LoggedValue& value) {
+      return value.step == stretch.end && value.place.ends_with(checkpoint_name(stretch.end)) &&
+             value.name.starts_with("state ") && kOfEvaluation.contains(value.name.substr(6));
+    });
   } else if (!has("test top1")) {
     spec.leaves = "test";
     if (has("state tested")) log.skipped.insert("former tests");
