@@ -9,7 +9,7 @@ LONGEST_README, LONGEST_PAGE, LONGEST_SENTENCE = 150, 250, 30
 # Options of other programs than ours.
 FOREIGN = {"--hostfile", "--bind-to", "--map-by", "--mca", "--oversubscribe", "--logdir", "--preset", "--install", "--prefix", "--build", "--target",
            "--test-dir", "--dependency", "--array", "--nodes", "--mpi", "--ntasks-per-node", "--exclude", "--cpus-per-task",
-           "--signal", "--gpu-bind", "--requeue", "--mem-per-cpu",
+           "--signal", "--block-signal", "--gpu-bind", "--requeue", "--mem-per-cpu",
            "--save", "--save-state", "--to-checkpoint", "--nproc-per-node", "--nnodes", "--rdzv-endpoint", "--amp", "--num-workers"}
 
 # Words that hide the actor or a term of the field, and what to write instead.
