@@ -17,10 +17,10 @@ import time
 import h5py
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STEPS = 150
+STEPS = 140
 SECOND = 1.5  # and some time for a busy machine
 OPTIONS = f"""model = "resnet_small"
-global-batch = 16
+global-batch = 64
 threads = 1
 log-every = 1
 eval-every = 0
@@ -65,7 +65,7 @@ class Run:
         self.process = subprocess.Popen(self.words, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
                                         start_new_session=True, env={**os.environ, **(environment or {})})
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=150):
         code = self.process.wait(timeout=seconds)
         return code if code >= 0 else 128 - code
 
@@ -76,7 +76,7 @@ class Run:
         found = re.findall(r"^step (\d+)/", self.text("out"), re.M)
         return int(found[-1]) if found else 0
 
-    def await_step(self, least, seconds=60):
+    def await_step(self, least, seconds=120):
         end = time.monotonic() + seconds
         while self.step() < least:
             assert self.process.poll() is None, f"it ended: {self.text('err')}"

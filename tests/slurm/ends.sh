@@ -12,6 +12,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=$1
 # shellcheck disable=SC2034  # used by lib_cluster.sh
 cluster_cpus=12 cluster_nodes=2
+unset OMPI_MCA_btl  # the tests exclude TCP, which two nodes need
 jobs_begin
 trap 'cluster_stop; rm -rf "$folder" /dev/shm/lockstep-run-"$(id -u)-test$$"' EXIT
 
