@@ -17,7 +17,7 @@ import time
 import h5py
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-STEPS = 140
+STEPS = 110
 SECOND = 1.5  # and some time for a busy machine
 OPTIONS = f"""model = "resnet_small"
 global-batch = 64
@@ -128,7 +128,7 @@ def event(run, text):
     pids = run.pids("all")
     run.history = []
     end = time.monotonic() + SECOND + 0.5
-    while time.monotonic() < end:
+    while time.monotonic() < end and run.step() < 0.7 * STEPS:
         run.history.append((time.monotonic(), run.step()))
         time.sleep(0.02)
     if match:
