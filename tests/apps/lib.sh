@@ -80,7 +80,7 @@ preloaded() { LD_PRELOAD=$folder/clock.so "$@"; }
 # Open MPI 5. Also removes the note of a build with CUDA on a machine without a GPU.
 own_words() {
   tr -d '\0' | awk '/^-+$/ && length > 20 { box = !box; next } !box' |
-    grep -vE '^\[[^]]*:[0-9]+\] |^\[warn\] Epoll |^$|note: no CUDA device.* using cpu$'
+    grep -vE '^\[[^]]*:[0-9]+\] |^mpirun: abort is already in progress|^\[warn\] Epoll |^$|note: no CUDA device.* using cpu$'
 }
 
 # run COMMAND...: sets `code`. stdout is in $folder/out, stderr in $folder/raw, and the program's own lines of stderr in
