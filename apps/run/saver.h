@@ -106,7 +106,7 @@ class Saver {
   struct State {
     Sections sections;  ///< of a checkpoint: a copy if there is a snapshot
     CheckpointMetadata metadata;
-    /// Of all ranks, on ranks that keep a state.
+    /// The residuals of all ranks, on ranks that keep a state.
     std::shared_ptr<std::vector<std::vector<float>>> residuals;
   };
   /// Collective. Keeps the copy in memory too, if there are such states.

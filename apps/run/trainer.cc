@@ -165,6 +165,30 @@ int run_to_the_end(const LoopParts& parts, const RunProgress& progress, const st
   });
 }
 
+/// Collective. Lets `evaluate` know the samples of the user's own data that the run trains on.
+void keep_samples(const RunSetup& setup, const std::string& folder) {
+  agree(setup.comm, [&] {
+    const bool own = find(datasets(), setup.options.data.dataset).own && !folder.empty();
+    if (own && setup.comm.rank() == 0) keep_fingerprints(folder, setup.data);
+  });
+}
+
+/// Returns the exit code of `run`. Removes the states in `memory` (null: none) at an end after
+/// which they are of no use.
+template <class Run>
+int with_states(StateMemory* memory, const Run& run) {
+  const auto forget = [&](int code) {
+    if (memory && !end_of(code).keeps_states) memory->remove();
+    return code;
+  };
+  try {
+    return forget(run());
+  } catch (const AgreedError& error) {
+    forget(error.exit_code());
+    throw;
+  }
+}
+
 /// Collective. The state of a new run, or that of the checkpoint. `changes` gets what differs from
 /// the run of the checkpoint.
 RunProgress begin_or_restore(RunSetup& setup, const Resumption& resumption, const RunFacts& facts,
@@ -235,22 +259,12 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     if (memory) memory->remove();
     return kExitSuccess;
   }
-  agree(setup.comm, [&] {
-    const bool own = find(datasets(), options.data.dataset).own && !place.folder().empty();
-    if (own && setup.comm.rank() == 0) keep_fingerprints(place.folder(), setup.data);
-  });
-  const auto forget = [&](int code) {
-    if (memory && !end_of(code).keeps_states) memory->remove();
-    return code;
-  };
-  try {
-    return forget(run_to_the_end(
+  keep_samples(setup, place.folder());
+  return with_states(memory, [&] {
+    return run_to_the_end(
         {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline},
-        progress, resumption.run, trace.get()));
-  } catch (const AgreedError& error) {
-    forget(error.exit_code());
-    throw;
-  }
+        progress, resumption.run, trace.get());
+  });
 }
 
 }  // namespace

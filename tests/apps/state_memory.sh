@@ -90,7 +90,7 @@ expect_line "a warning" "^warning skipping.a.state only.this.user"
 expect "it takes no state from there" test "$(resumed_at)" = ""
 rm -r "$memory"
 
-# What another start finds: the states of a run whose folder is gone.
+# Another start finds the states of a run whose folder is gone.
 start 2 "${options[@]}" --run "$folder/gone"
 kill_when has_done 15
 memory=$(memory_of "$folder/gone")
