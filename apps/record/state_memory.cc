@@ -19,8 +19,8 @@
 #include <thread>
 #include <utility>
 
+#include "apps/record/kept_states.h"
 #include "apps/record/run_facts.h"
-#include "apps/step/snapshot.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/machine.h"
@@ -30,7 +30,6 @@ namespace lockstep {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = RunFacts::Json;
 
 constexpr std::size_t kStepBytes = 16;
 constexpr const char* kRunFile = "run";
@@ -54,130 +53,6 @@ int lock_of(const fs::path& file, int flags) {
   if (descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
   ::close(descriptor);
   return -1;
-}
-
-Shape shape_of(const Json& sizes) {
-  const auto n = [&](std::size_t axis) { return sizes.at(axis).get<std::int64_t>(); };
-  switch (sizes.size()) {
-    case 0:
-      return {};
-    case 1:
-      return {n(0)};
-    case 2:
-      return {n(0), n(1)};
-    case 3:
-      return {n(0), n(1), n(2)};
-    default:
-      return {n(0), n(1), n(2), n(3)};
-  }
-}
-
-/// The file of a Snapshot whose ranks are gone, mapped.
-class KeptStates {
- public:
-  struct State {
-    Layout layout;
-    std::vector<ConstSection> sections;
-    CheckpointMetadata metadata;
-  };
-
-  /// Throws Error if `file` cannot be read or has another form.
-  explicit KeptStates(const fs::path& file) : file_(file) {
-    const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (descriptor < 0) fail_to_read(file, errno);
-    struct stat status {};
-    ::fstat(descriptor, &status);
-    bytes_ = static_cast<std::size_t>(status.st_size);
-    void* const data = bytes_ < sizeof(SnapshotMarks)
-                           ? MAP_FAILED
-                           : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor, 0);
-    ::close(descriptor);
-    if (data != MAP_FAILED) data_ = static_cast<const std::byte*>(data);
-    const bool whole = data_ != nullptr && marks().magic == SnapshotMarks::kMagic &&
-                       marks().places.copies == SnapshotPlaces::kMostCopies &&
-                       marks().places.text < bytes_ && marks().places.arenas < bytes_ &&
-                       marks().places.bytes() == bytes_;
-    if (!whole) unmap();
-    require(whole, "{} has another form", file.string());
-  }
-  ~KeptStates() { unmap(); }
-  KeptStates& operator=(KeptStates&&) = delete;
-
-  /// The last whole copy whose arrays are as they were written. Throws Error if one is damaged and
-  /// no other is whole.
-  std::optional<State> newest() const {
-    std::string problem;
-    for (const std::uint64_t copy : by_age()) {
-      try {
-        State state = read(copy);
-        if (print_of(state.layout, state.sections) == marks().copy[copy].print) return state;
-        problem = "its checksum is wrong";
-      } catch (const std::exception& error) {
-        problem = error.what();
-      }
-    }
-    require(problem.empty(), "{} is damaged: {}", file_.string(), problem);
-    return {};
-  }
-  /// The step of the last copy; -1: there is none.
-  std::int64_t newest_step() const {
-    const std::vector<std::uint64_t> copies = by_age();
-    return copies.empty() ? -1 : read(copies.front()).metadata.position.step;
-  }
-
- private:
-  const SnapshotMarks& marks() const { return *reinterpret_cast<const SnapshotMarks*>(data_); }
-  void unmap() {
-    if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), bytes_);
-    data_ = nullptr;
-  }
-  /// Numbers of the whole copies, the last one first.
-  std::vector<std::uint64_t> by_age() const {
-    std::vector<std::uint64_t> copies;
-    for (std::uint64_t i = 0; i < SnapshotPlaces::kMostCopies; ++i)
-      if (marks().copy[i].order > 0) copies.push_back(i);
-    std::ranges::sort(copies, std::greater(), [&](auto i) { return marks().copy[i].order; });
-    return copies;
-  }
-  State read(std::uint64_t copy) const;
-
-  fs::path file_;
-  std::size_t bytes_ = 0;
-  const std::byte* data_ = nullptr;
-};
-
-KeptStates::State KeptStates::read(std::uint64_t copy) const {
-  const SnapshotPlaces& places = marks().places;
-  const std::uint64_t text_bytes = marks().copy[copy].text_bytes;
-  require(text_bytes <= places.text, "its text is too long");
-  const auto* const text = reinterpret_cast<const std::uint8_t*>(data_ + places.text_at(copy));
-  const Json json = Json::from_cbor(text, text + text_bytes);
-  State state;
-  const auto& position = json.at("position");
-  state.metadata = {{position.at(0), position.at(1), position.at(2), position.at(3)},
-                    json.at("texts")};
-  state.layout.count = json.at("count");
-  for (const Json& row : json.at("parameters")) {
-    Parameter parameter;
-    parameter.name = row.at(0);
-    parameter.shape = shape_of(row.at(1));
-    parameter.range = {row.at(2), parameter.shape.count()};
-    parameter.follow = row.at(3);
-    const Range& range = parameter.range;
-    require(range.begin >= 0 && range.count >= 0 && range.end() <= state.layout.count,
-            "{} is outside of the arena", parameter.name);
-    state.layout.parameters.push_back(std::move(parameter));
-  }
-  const auto* arena = reinterpret_cast<const float*>(data_ + places.arenas_at(copy));
-  for (const Json& row : json.at("sections")) {
-    state.sections.push_back({row.at(0), arena, row.at(1)});
-    arena += state.layout.count;
-  }
-  require(state.layout.count > 0 &&
-              state.sections.size() <=
-                  places.arenas / sizeof(float) / static_cast<std::uint64_t>(state.layout.count),
-          "its arenas are too long");
-  return state;
 }
 
 /// Turns the newest state in `folder` into a checkpoint there.
@@ -386,26 +261,6 @@ void StateMemory::finished(std::int64_t step) const {
 void StateMemory::remove() {
   std::error_code ignored;
   if (first() && lock_ >= 0) fs::remove_all(folder_, ignored);
-}
-
-std::string state_text(const Layout& layout, const std::vector<ConstSection>& sections,
-                       const CheckpointMetadata& metadata) {
-  const Position& at = metadata.position;
-  Json json{{"position", {at.step, at.samples, at.epoch, at.seed}},
-            {"texts", metadata.texts},
-            {"count", layout.count},
-            {"parameters", Json::array()},
-            {"sections", Json::array()}};
-  for (const Parameter& parameter : layout.parameters) {
-    const Shape& shape = parameter.shape;
-    std::vector<std::int64_t> sizes;
-    for (int i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i]);
-    json["parameters"].push_back({parameter.name, sizes, parameter.range.begin, parameter.follow});
-  }
-  for (const ConstSection& section : sections)
-    json["sections"].push_back({section.name, section.trained_only});
-  const std::vector<std::uint8_t> bytes = Json::to_cbor(json);
-  return {bytes.begin(), bytes.end()};
 }
 
 std::unique_ptr<StateMemory> open_state_memory(const Comm& comm, const std::string& run,

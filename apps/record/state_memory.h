@@ -67,10 +67,6 @@ class StateMemory {
   void* step_ = nullptr;     ///< the mapped file; null: there is none
 };
 
-/// The text of a Snapshot: all of a checkpoint besides its arrays.
-std::string state_text(const Layout& layout, const std::vector<ConstSection>& sections,
-                       const CheckpointMetadata& metadata);
-
 /// Collective. The StateMemory of the run `run` in the folder `place`, opened; null: a host cannot
 /// keep one, and `problem` has the reason on rank 0.
 std::unique_ptr<StateMemory> open_state_memory(const Comm& comm, const std::string& run,

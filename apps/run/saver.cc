@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/record/data_facts.h"
+#include "apps/record/kept_states.h"
 #include "apps/record/weights_hash.h"
 #include "apps/run/best_checkpoint.h"
 #include "apps/step/error_feedback.h"

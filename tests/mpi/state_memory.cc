@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "apps/record/kept_states.h"
 #include "apps/record/run_facts.h"
 #include "apps/step/snapshot.h"
 #include "tests/mpi/world.h"
