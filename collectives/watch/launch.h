@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/watch/host_address.h"
-
 namespace lockstep {
+
+struct Interface;
 
 /// Reads an environment variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
