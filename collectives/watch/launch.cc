@@ -10,6 +10,8 @@
 #include <regex>
 #include <string_view>
 
+#include "collectives/watch/host_address.h"
+
 namespace lockstep {
 namespace {
 
