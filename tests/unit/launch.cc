@@ -1,4 +1,5 @@
 // Errors about the way in which a program was started, by the variables that launchers set.
+#include "collectives/watch/host_address.h"
 #include "collectives/watch/launch.h"
 
 #include <gtest/gtest.h>
