@@ -33,6 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kStepBytes = 16;
 constexpr const char* kRunFile = "run";
+constexpr const char* kDeviceFile = "device";
 
 std::string prefix() { return fmt::format("lockstep-run-{}-", ::geteuid()); }
 
@@ -159,13 +160,24 @@ fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::pa
   return {};
 }
 
+/// The device of a run's folder, or of the folder that had it; empty: neither is there.
+std::string device_of(const fs::path& place) {
+  struct stat status {};
+  const bool found = ::stat(place.c_str(), &status) == 0 ||
+                     (errno == ENOENT && ::stat(place.parent_path().c_str(), &status) == 0);
+  return found ? std::to_string(status.st_dev) : "";
+}
+
 /// Whether the states in `folder`, which no process uses, are of no use.
 bool is_stale(const fs::path& folder) {
   constexpr std::chrono::hours kWeek{7 * 24};
   const std::string text = read_file(folder / kRunFile).value_or("");
   const fs::path place = text;
   std::error_code none;
-  if (text.empty() || (is_gone(place) && fs::exists(place.parent_path(), none))) return true;
+  // On another device, the run's disk is not mounted, or only in another container.
+  if (text.empty() ||
+      (is_gone(place) && device_of(place) == read_file(folder / kDeviceFile).value_or("-")))
+    return true;
   const auto written = fs::last_write_time(folder / kRunFile, none);
   if (!none && fs::file_time_type::clock::now() - written > kWeek) return true;
   std::int64_t newest = -1;
@@ -209,6 +221,7 @@ void StateMemory::open() {
   if (::ftruncate(lock_, 0) != 0 ||
       ::pwrite(lock_, place.data(), place.size(), 0) != std::ssize(place))
     fail_to("write", folder_ / kRunFile, errno);
+  replace_file(folder_ / kDeviceFile, device_of(place));
   remove_stale_temporaries(folder_);
   std::error_code ignored;
   fs::remove(file(), ignored);

@@ -5,6 +5,7 @@
 // and on its folder, because a copy of the folder is another run. It contains
 //   states   copies of the state after two steps (apps/step/snapshot.h)
 //   run      the path of the run's folder; locked while the ranks live
+//   device   the number of that folder's device
 //   step.ID  for lockstep_run, which passes ID in LOCKSTEP_SUPERVISOR: the number of the last
 //            finished step as 15 digits and a line end, then the path of the run's folder
 // and after a new start the state that it resumes from, as an ordinary checkpoint. The run removes
