@@ -7,6 +7,7 @@
 #include "apps/record/run_files.h"
 #include "apps/record/weights_hash.h"
 #include "net/checkpoint.h"
+#include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/files/hdf5.h"
 
@@ -77,6 +78,7 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   json names;
   for (const auto& [name, value] : found) names.push_back(name.second);
   found[{"state", "names"}] = names;  // a part that is missing is a difference too
+  require(found.contains({"state", "parameters"}), "{} is damaged: it has no parameters", place);
   found[{"*", kWeightsField}] = found.at({"state", "parameters"});
   for (const auto& [name, value] : found) log.add(step, name.first, name.second, value, place);
   log.facts.push_back({step, facts, place});
