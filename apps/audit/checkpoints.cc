@@ -57,6 +57,12 @@ void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<st
                                   one_line(text), kSummaryFile, one_line(was.dump())));
     }
   }
+  const json all = facts.value("options");
+  for (const auto& [name, value] : all.items()) {
+    const auto is = [&, &name = name](const auto& option) { return option.first == name; };
+    if (std::ranges::none_of(run.options, is))
+      found.push_back(fmt::format("{} lacks the option {}", kConfigFile, one_line(name)));
+  }
 }
 
 }  // namespace
