@@ -7,6 +7,7 @@
 #include "apps/record/run_files.h"
 #include "apps/record/weights_hash.h"
 #include "net/checkpoint.h"
+#include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/files/hdf5.h"
 
@@ -56,6 +57,12 @@ void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<st
                                   one_line(text), kSummaryFile, one_line(was.dump())));
     }
   }
+  const json all = facts.value("options");
+  for (const auto& [name, value] : all.items()) {
+    const auto is = [&, &name = name](const auto& option) { return option.first == name; };
+    if (std::ranges::none_of(run.options, is))
+      found.push_back(fmt::format("{} lacks the option {}", kConfigFile, one_line(name)));
+  }
 }
 
 }  // namespace
@@ -77,6 +84,7 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   json names;
   for (const auto& [name, value] : found) names.push_back(name.second);
   found[{"state", "names"}] = names;  // a part that is missing is a difference too
+  require(found.contains({"state", "parameters"}), "{} is damaged: it has no parameters", place);
   found[{"*", kWeightsField}] = found.at({"state", "parameters"});
   for (const auto& [name, value] : found) log.add(step, name.first, name.second, value, place);
   log.facts.push_back({step, facts, place});

@@ -122,7 +122,9 @@ RunLog read_log(const std::filesystem::path& folder) {
   RunLog log;
   int number = 0;
   std::string lines = read_file(folder / "metrics.jsonl").value_or("");
-  lines.resize(lines.rfind('\n') + 1);  // npos + 1 is 0
+  // A run that was killed may leave half a line; a whole one counts, as for all that read the log.
+  const std::size_t end = lines.rfind('\n') + 1;  // npos + 1 is 0
+  if (!object_in(lines.substr(end)).is_object()) lines.resize(end);
   for (const std::string& text : lines_of(lines))
     add_line(text, fmt::format("metrics.jsonl:{}", ++number), log);
   if (!log.starts.empty()) log.began = log.starts.front().step;

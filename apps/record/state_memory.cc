@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <span>
 #include <thread>
@@ -282,11 +283,12 @@ std::unique_ptr<StateMemory> open_state_memory(const Comm& comm, const std::stri
       std::make_unique<StateMemory>(StatePlace{run, place, host_name(), comm.node().rank() == 0});
   std::string own;
   try {
-    if (memory->first()) remove_stale_states();
     memory->open();
   } catch (const Error& error) {
     own = error.what();
   }
+  // Now, because it leaves what a process uses: this run may resume from an old state.
+  if (memory->first()) remove_stale_states();
   if (comm.max(!own.empty()) == 0) return memory;
   for (std::string& text : comm.gather(own))
     if (!text.empty()) problem = std::move(text);
@@ -331,7 +333,7 @@ void remove_stale_states(const fs::path& root) {
     std::error_code ignored;
     try {
       if (lock >= 0 && is_stale(folder)) fs::remove_all(folder, ignored);
-    } catch (const Error&) {  // what cannot be read may be of use
+    } catch (const std::exception&) {  // what cannot be read may be of use
     }
     if (lock >= 0) ::close(lock);
   }

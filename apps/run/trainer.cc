@@ -275,7 +275,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   world.watchdog().set_timeout(options.ranks.timeout);
   const std::size_t base_memory = own_memory_bytes();
   constexpr const char* kStopped =
-      "stopped on request before the first step. Nothing was saved; the same command begins again.";
+      "stopped on request before the first step of this start. The same command continues.";
   const LookForStop look_for_stop = [&] {
     if (comm.max(stop_requested()) > 0) throw AgreedError(kStopped, kExitRequeue);
   };

@@ -169,6 +169,8 @@ def collect_checkpoint(name):
 
 def collect_config():
     forgeries["config.toml/lr"] = lambda: rewrite("config.toml", lambda text: text.replace("\nlr=", "\nlr=1", 1))
+    forgeries["config.toml/lr gone"] = lambda: rewrite("config.toml", lambda text: "".join(
+        line for line in text.splitlines(True) if not line.startswith("lr=")))
     forgeries["config.toml/quoted key"] = lambda: rewrite("config.toml", lambda text: text + '"lr" = 5\n')
     forgeries["config.toml/key with a space"] = lambda: rewrite("config.toml", lambda text: text + 'trace = "t.json"\n')
 

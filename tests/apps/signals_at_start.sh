@@ -5,7 +5,7 @@
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-early='^train_cifar: stopped first.step'
+early='^train_cifar: stopped first.step continues'  # a run that has steps does not begin again
 # SIGNAL SECONDS: so long after the start of a run of one rank.
 expect_early() {
   local pid ready=no

@@ -53,6 +53,7 @@ expect "it leaves the states" cmp "$memory/states" "$folder/before/states"
 start 2 "${options[@]}" --resume never --run "$folder/killed"
 kill_when has_done 35
 expect "it resumed from memory" test "$(resumed_at)" -gt 0
+touch -d '8 days ago' "$memory/run"  # other starts would remove this state
 train 1 "${options[@]}" --shards 2 --resume never --run "$folder/killed"
 expect "it resumed from memory again" test "$(resumed_at)" -gt 20
 expect_same_state "as undisturbed" "$(step_file "$folder/undisturbed" 60)" "$(step_file "$folder/killed" 60)"
@@ -95,6 +96,9 @@ start 2 "${options[@]}" --run "$folder/gone"
 kill_when has_done 15
 memory=$(memory_of "$folder/gone")
 expect "a state remains" test -e "$memory/states"
+LC_ALL=C sed -i 's/position/Position/g' "$memory/states"
+train 1 "${options[@]}" --steps 1 --run "$folder/beside"  # a state of another form ends no other run
+expect "what cannot be read stays" test -e "$memory/states"
 rm -r "$folder/gone"
 train 1 "${options[@]}" --steps 1 --run "$folder/next"
 expect "another start removes it" test ! -e "$memory"
@@ -108,9 +112,9 @@ in_shm() {  # SIZE OPTIONS...
 if unshare -m mount -t tmpfs -o size=1m lockstep-test /dev/shm 2>/dev/null; then
   in_shm 1m --run "$folder/waiting"
   expect_line "steps wait for checkpoints" '^note steps.wait /dev/shm'
-  in_shm 2m --run "$folder/beside"
+  in_shm 2m --run "$folder/without"
   expect_line "no state is kept" '^note no.state.is.kept /dev/shm'
-  expect_same_state "checkpoints are the same" "$(step_file "$folder/waiting" 40)" "$(step_file "$folder/beside" 40)"
+  expect_same_state "checkpoints are the same" "$(step_file "$folder/waiting" 40)" "$(step_file "$folder/without" 40)"
 fi
 expect "the steps are known" test "$(steps_of "$folder/undisturbed" train | wc -l)" = 60
 finish

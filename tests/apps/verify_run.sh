@@ -78,6 +78,12 @@ expect_line "the replay finds it" '^steps 4 8 different step 8 step-0000000008.h
 forged && sed -i '/"kind":"evaluation".*"step":8,/s/"top1":/"top1":0./' "$folder/forged/metrics.jsonl"
 verify "a damaged line" 1 "$folder/forged" "${middle[@]}"
 expect_line "a damaged line" '^metrics.jsonl:[0-9]+ JSON'
+forged && sed -n '/"kind":"evaluation"/s/"step":12,/"step":11,/p' "$honest/metrics.jsonl" | tr -d '\n' >>"$folder/forged/metrics.jsonl"
+verify "an invented last line without its end" 1 "$folder/forged" "${end[@]}"
+expect_line "an invented last line" '^steps 8 12 different step 11'
+forged && "$python" -c 'import h5py, sys; del h5py.File(sys.argv[1], "r+")["parameters"]' "$(step_file "$folder/forged" 8)"
+verify "a checkpoint without weights" 1 "$folder/forged" "${end[@]}"
+expect_line "a checkpoint without weights" 'step-0000000008.h5 damaged parameters'
 forged && truncate -s 3000 "$(step_file "$folder/forged" 8)"
 verify "a damaged checkpoint" 1 "$folder/forged" "${end[@]}"
 expect_line "a damaged checkpoint" 'step-0000000008.h5 damaged'
