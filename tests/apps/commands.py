@@ -56,7 +56,7 @@ CHANGES = [
     (r"btl_tcp_if_include (eth0|ib0)", "btl_tcp_if_include lo"),
     (r"^LOCKSTEP_RANKS=4 ", "LOCKSTEP_RANKS=2 "),
     (r"(build/bench_allreduce --(check|json))", r"\1 --max 1K --iters 1"),
-    # Of the runs that no later command names, the first is evaluated.
+    # No later command names these runs, and another run of the page is evaluated.
     (r"^((LOCKSTEP_\w+=\w+ scripts/train\.sh|build/lockstep_run -).*)(?<!\\)$", r"\1 --eval-every 0"),
 ]
 # Pages whose runs are evaluated as printed.

@@ -65,7 +65,7 @@ bool is_later_algorithm(std::string_view name) {
   return std::any_of(later.begin(), later.end(), [&](auto& entry) { return entry.name == name; });
 }
 
-/// Of kLayouts: empty, short and long parts.
+/// Empty, short and long parts, by their places in kLayouts.
 constexpr int kFewLayouts[] = {0, 3, 5};
 
 std::vector<Case> all_cases() {
