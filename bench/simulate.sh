@@ -44,6 +44,11 @@ for number in $latency $gbits; do
   [[ $number =~ ^[0-9]+(\.[0-9]+)?$ && $number =~ [1-9] ]] || fail "$number is not a latency or bandwidth. Pass a number above 0." 2
 done
 [[ $topology == cluster || $topology == fat_tree ]] || fail "unknown topology $topology. Use cluster or fat_tree." 2
+# square_root N: prints it; 0 if it is no whole number.
+square_root() { awk -v n="$1" 'BEGIN { s = int(sqrt(n) + 0.5); print s * s == n ? s : 0 }'; }
+for number in $ranks; do
+  [[ $topology == cluster || $(square_root "$number") != 0 ]] || fail "a fat tree cannot have $number ranks. Pass a square number such as 16, 64 or 256." 2
+done
 command -v smpirun >/dev/null || fail "SimGrid is missing. Install it: apt install libsimgrid-dev"
 configure -DLOCKSTEP_BENCH=ON -DLOCKSTEP_SMPI=ON
 compile --target simulated_allreduce
@@ -58,8 +63,7 @@ options=(--cfg=smpi/simulate-computation:no --cfg=smpi/host-speed:100Gf --cfg=sm
 platform() {  # RANKS: writes the platform and the hosts
   local side tree=
   if [[ $topology == fat_tree ]]; then
-    side=$(awk -v n="$1" 'BEGIN { s = int(sqrt(n) + 0.5); print s * s == n ? s : 0 }')
-    [[ $side != 0 ]] || fail "a fat tree cannot have $1 ranks. Pass a square number such as 16, 64 or 256." 2
+    side=$(square_root "$1")
     tree="topology='FAT_TREE' topo_parameters='2;$side,$side;1,$side;1,1' loopback_bw='50GBps' loopback_lat='100ns'"
   fi
   cat >"$work/platform.xml" <<XML

@@ -173,6 +173,9 @@ class Sweep:
         fail(f"{self.path}: {key} {text}.")
 
     def check_options(self):
+        # A program takes longer to start than to print the help of all options.
+        known = subprocess.run([self.program, "--help-all"], capture_output=True, text=True, check=False).stdout
+        known = set(re.findall(r"^ +(?:-\w,? ?)?--([\w-]+)", known, re.M))
         for table, options in (("options", self.options), ("sweep", self.values)):
             for name, value in options.items():
                 key = f"{table}.{name}"
@@ -182,12 +185,16 @@ class Sweep:
                     self.wrong(key, "is not for a sweep. Remove it")
                 if table == "sweep" and name in self.options:
                     self.wrong(key, "is in [options] too. Remove one of them")
-                asked = subprocess.run([self.program, "--help", name], capture_output=True, text=True, check=False)
-                if asked.returncode or f"--{name}" not in asked.stdout:
-                    said = asked.stderr.strip().partition(": ")[2] or "it is no training program of Lockstep. Use another program"
-                    self.wrong(key, f"is no option of {self.program.name}: {said}".rstrip("."))
+                if name not in known:
+                    self.require_option(key, name)
                 if table == "options" and isinstance(value, dict):
                     self.wrong(key, "is a table. Use one value, or a list for an option that may occur several times")
+
+    def require_option(self, key, name):
+        asked = subprocess.run([self.program, "--help", name], capture_output=True, text=True, check=False)
+        if asked.returncode or f"--{name}" not in asked.stdout:
+            said = asked.stderr.strip().partition(": ")[2] or "it is no training program of Lockstep. Use another program"
+            self.wrong(key, f"is no option of {self.program.name}: {said}".rstrip("."))
 
     def check_values(self):
         for name, value in self.values.items():

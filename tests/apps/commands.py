@@ -45,9 +45,9 @@ NOT_RUN = [
 # Each change makes a documented command short enough for a test, or independent of the machine.
 CHANGES = [
     (r"^git clone URL lockstep && cd lockstep$", ":"),
-    (r"--steps \d+", "--steps 12"),
-    (r"--epochs \d+", "--steps 12"),
-    (r"--find-lr 100", "--find-lr 20"),
+    (r"--steps \d+", "--steps 4"),
+    (r"--epochs \d+", "--steps 4"),
+    (r"--find-lr 100", "--find-lr 8"),
     (r"-np (16|N|4)\b", "-np 2"),
     (r"ppr:1:node", "ppr:2:node"),
     (r"--model tower", "--model deep_mnist"),
@@ -56,6 +56,8 @@ CHANGES = [
     (r"btl_tcp_if_include (eth0|ib0)", "btl_tcp_if_include lo"),
     (r"^LOCKSTEP_RANKS=4 ", "LOCKSTEP_RANKS=2 "),
     (r"(build/bench_allreduce --(check|json))", r"\1 --max 1K --iters 1"),
+    # No later command names these runs, and another run of the page is evaluated.
+    (r"^((LOCKSTEP_\w+=\w+ scripts/train\.sh|build/lockstep_run -).*)(?<!\\)$", r"\1 --eval-every 0"),
 ]
 # Pages whose runs are evaluated as printed.
 EVALUATED = {"README.md", "getting-started.md"}
@@ -65,8 +67,9 @@ def runnable(command, page):
     command = command.split("  #")[0].rstrip()
     for pattern, replacement in CHANGES:
         command = re.sub(pattern, replacement, command)
-    trains = re.search(r"scripts/train\.sh|(mpirun|lockstep_run) .*build/(train_|bench_step)", command) and "--help" not in command
-    more = " --steps 12" if trains and "--steps" not in command else ""
+    trains = re.search(r"scripts/train\.sh|^((mpirun|.*lockstep_run) .*)?build/(train_|bench_step)", command)
+    trains = trains and not re.search("--(help|print-|summary|find-lr)", command)
+    more = " --steps 4" if trains and "--steps" not in command else ""
     if trains and page not in EVALUATED and "--eval-every" not in command:
         more += " --eval-every 0"
     return command[:-1] + more + " \\" if command.endswith("\\") and more else command + more
@@ -101,7 +104,7 @@ def save(lines, folder):
     text = "\n".join(lines) + "\n"
     tomllib.loads(text)
     name = re.match(r"# (\S+\.toml)$", lines[0])
-    (folder / (name[1] if name else "small.toml")).write_text(re.sub(r"steps = \d+", "steps = 12", text))
+    (folder / (name[1] if name else "small.toml")).write_text(re.sub(r"steps = \d+", "steps = 4", text))
     if "layers = [" in text:
         run("build/train_cifar --model small.toml --dataset cifar10_32 --summary", folder)
 

@@ -22,9 +22,10 @@ SHORT = {
     "cost_model": ["--hosts", "4"],  # all numbers of ranks take 10 s
 }
 ENDLESS = {"--follow", "--interval"}
-# Options in these groups work in the same way with any data and model. So do examples that name both. If train_cifar has
-# such an example too, the other programs that share its code do not repeat it.
-COMMON_GROUPS = {"Learning rate", "Ranks", "Reports", "Run", "Checkpoints", "Instead of training", "Help"}
+# Options in these groups, and these, work in the same way with any data and model. So do examples that name both. If
+# train_cifar has such an example too, the other programs that share its code do not repeat it. unit.help_text parses all.
+COMMON_GROUPS = {"Training", "Learning rate", "Optimizer", "Ranks", "Reports", "Run", "Checkpoints", "Instead of training", "Help"}
+COMMON_OPTIONS = {"--fold", "--split-seed", "--config", "--precision"}
 SHARING = {"train_mnist", "train_reuters", "train_images", "train_texts", "bench_step"}
 # Programs whose last word is a new file.
 WRITERS = {"export_model", "pack_images"}
@@ -54,7 +55,7 @@ def own_examples(build, program):
         known = {" ".join(words).replace("train_cifar", program) for _, _, words in examples_of(build, "train_cifar")}
         examples = [(group, option, words) for group, option, words in examples
                     if re.sub("(train_images --data photos|train_texts --data reviews.csv)", program, " ".join(words)) not in known
-                    or group not in COMMON_GROUPS and not group.startswith("With --optimizer")
+                    or group not in COMMON_GROUPS and option not in COMMON_OPTIONS and not group.startswith("With --optimizer")
                     and not {"--dataset", "--model"} <= set(words)]
     return [(option, words) for _, option, words in examples]
 
@@ -66,8 +67,6 @@ def fault(build, program, option, words):
     more = TRAINING if program.startswith("train_") or program == "lockstep_run" else SHORT.get(program, [])
     if option in {"--help", "--help-all", "--version", "--list"}:
         more = []
-    if program == "bench_step" and option == "--epochs":
-        more = ["--epochs", "0.001", *more[2:]]
     on_photos = program in {"evaluate", "verify_run"} and option in {"--data", "--labels"}
     if on_photos:
         more = []

@@ -7,6 +7,7 @@
 # shellcheck source=SCRIPTDIR/lib_hosts.sh
 . "$(dirname "$0")/lib_hosts.sh"
 need_h5py
+small_checkpoints  # little to send over a slow link
 trap 'tidy; remove_hosts 2' EXIT
 on_hosts() {  # RANKS_OF_EACH PROGRAM OPTIONS...: as ranks() does
   across 2 "$1"
@@ -78,7 +79,7 @@ memory_on() {  # HOST: its folder of the run `memory`
   done
 }
 trap 'rm -rf "$(memory_on 1)" "$(memory_on 2)"; tidy; remove_hosts 2' EXIT
-lasting=(--shards 2 --steps 60 --checkpoint-every 1000 --run "$folder/memory")
+lasting=(--shards 2 --steps 200 --checkpoint-every 1000 --run "$folder/memory")
 began=$SECONDS
 set -m
 "${across[@]}" "$build/train_cifar" "${small[@]}" "${lasting[@]}" >"$folder/out" 2>"$folder/raw" </dev/null &
@@ -104,7 +105,7 @@ limit=30
 agreed=('' '' 'rank.2')  # by host: as one error of all ranks
 for host in 1 2; do
   echo 2m 0 >"$folder/shm-$host"
-  on_hosts 2 "$build/train_cifar" "${small[@]}" --steps 1 --reducer hierarchical
+  on_hosts 2 "$build/train_cifar" "${small[@]}" --model tutorial --steps 1 --reducer hierarchical
   expect_error "host $host has a small /dev/shm" 1 "^train_cifar: ${agreed[host]} shared test-host-$host /dev/shm [12]\.[0-9].MiB"
   rm "$folder/shm-$host"
 done

@@ -174,7 +174,7 @@ mv gone.csv all.csv
 
 # --- errors ----------------------------------------------------------------------------------------------------------------
 refused() {  # WHAT CODE WORDS OPTION...
-  ranks 2 "${run[@]}" "${@:4}" --run ./none
+  ranks 1 "${run[@]}" "${@:4}" --run ./none
   expect_error "$@"
   expect "$1: no run" test ! -e none
 }

@@ -34,7 +34,7 @@ expect "its claim is free" test -z "$(ls "$folder/run" | grep lock)"
 # --- the other programs, while the clock moves ------------------------------------------------------------------------------
 moves &
 mover=$!
-train 2 --steps 2 --run "$folder/run2"
+train 2 --dataset hdf5 --data "$folder/data/small" --steps 2 --run "$folder/run2"
 export LD_PRELOAD=$folder/clock.so
 for words in 'train_mnist --dataset mnist --data data/mnist' 'train_reuters --data data/reuters --batch 4' \
   'train_images --dataset hdf5 --data data/photos --model resnet_small --batch 4' 'train_cifar --data data/small --dataset hdf5'; do

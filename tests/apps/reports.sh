@@ -90,7 +90,8 @@ if command -v script >/dev/null; then
 fi
 
 # --- --quiet -------------------------------------------------------------------------------------------------------------
-train 2 --steps 3 --log-every 1 --eval-every 3 --quiet --run "$folder/quiet"
+small_data "$folder/data"
+train 2 --dataset hdf5 --data "$folder/data/small" --model resnet_small --steps 3 --log-every 1 --eval-every 3 --quiet --run "$folder/quiet"
 expect "--quiet prints the result" test "$(cut -c1-8 "$folder/out" | tr '\n' ' ')" = "accuracy written  "
 expect "no warning is not a line" test "$(wc -c <"$folder/err")" = 0
 expect "the files are whole" test "$(grep -c '"kind":"train"' "$folder/quiet/metrics.jsonl")" = 3
@@ -165,10 +166,11 @@ expect "--check writes nothing" test ! -e "$folder/check"
 expect "--check trains nothing" bash -c "! grep -q 'step 1/' '$folder/out'"
 
 # --- options from a file and from a checkpoint ---------------------------------------------------------------------------
-options=(--steps 3 --global-batch 12 --shards 2 --momentum 0.9 --nesterov --lr 0.05 --lr-schedule cosine --lr-end 0.001 --seed 7 --keep 1
+options=(--model resnet_small --steps 3 --global-batch 12 --shards 2 --momentum 0.9 --nesterov --lr 0.05 --lr-schedule cosine --lr-end 0.001 --seed 7 --keep 1
   --checkpoint-every 2 --reducer tree --threads 1 --eval-every 0 --summary-every 0 --precision fp32 --weight-decay 1e-4)
 cat >"$folder/run.toml" <<TOML
 # A run in a file.
+model = "resnet_small"
 steps = 3
 global-batch = 12
 shards = 2

@@ -7,7 +7,7 @@
 need_h5py
 small_checkpoints
 cd "$folder" || exit 1  # its memory has the name of this folder
-steps=300
+steps=150
 options=("${small[@]}" --steps $steps --checkpoint-every 10 --run)
 
 supervise() {  # OPTION... : starts train_cifar in the background; `launcher` is the process group

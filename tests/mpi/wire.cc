@@ -2,6 +2,7 @@
 // resume.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <tuple>
@@ -83,14 +84,17 @@ TEST_P(Wire, HasNoErrorOverManyStepsAndIsIdenticalOnAllRanks) {
   const int senders = std::get<1>(GetParam()) ? (comm_.size() + 1) / 2 : comm_.size();
   EXPECT_EQ(rounds, senders > 1);
   EXPECT_EQ(rounded.reducer->traits().canonical, senders == 1);
-  Floats still(Rounded::kCount);
-  if (const float* kept = rounded.reducer->traits().residual)
-    std::copy_n(kept, Rounded::kCount, still.begin());
+  std::vector<std::int64_t> still(Rounded::kCount);  // of all ranks, in units of 2^-40
+  if (const float* kept = rounded.reducer->traits().residual) {
+    std::transform(kept, kept + Rounded::kCount, still.begin(),
+                   [](float value) { return std::llround(value * 0x1p40); });
+  }
+  comm_.sum(still);
   for (std::int64_t i = 0; i < Rounded::kCount; ++i) {
     if (!is_summed(i)) continue;
     const auto at = static_cast<std::size_t>(i);
-    const auto of_all = static_cast<double>(comm_.sum(std::llround(still[at] * 0x1p40)));
-    ASSERT_NEAR(arrived[at] + of_all * 0x1p-40, sent[at], 2e-6 * size[at]) << i;
+    const double of_all = static_cast<double>(still[at]) * 0x1p-40;
+    ASSERT_NEAR(arrived[at] + of_all, sent[at], 2e-6 * size[at]) << i;
   }
 }
 

@@ -1,4 +1,4 @@
-// Processes that are ranks, for tests of the stand-in of NCCL. They need EMULATOR_DEVICES=3.
+// Processes that are ranks, for tests of the stand-in of NCCL. They need EMULATOR_DEVICES=2.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline ncclResult_t connect(ncclComm_t* comm, int size, const ncclUniqueId& id, 
 /// A rank in its own process.
 struct Rank {
   Rank(const ncclUniqueId& id, int size, int number, int device) : number(number) {
-    EXPECT_EQ(cudaSetDevice(device), cudaSuccess) << "set EMULATOR_DEVICES=3";
+    EXPECT_EQ(cudaSetDevice(device), cudaSuccess) << "set EMULATOR_DEVICES=2";
     EXPECT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
     EXPECT_EQ(connect(&comm, size, id, number), ncclInProgress);
   }
@@ -62,13 +62,6 @@ struct Rank {
   void add(float* data, std::size_t count) const {
     sum(data, count);
     EXPECT_EQ(settle(), ncclSuccess);
-  }
-  /// An event after the work of the stream.
-  cudaEvent_t mark() const {
-    cudaEvent_t event = nullptr;
-    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-    EXPECT_EQ(cudaEventRecord(event, stream), cudaSuccess);
-    return event;
   }
   /// A graph of one sum.
   cudaGraphExec_t graph(float* data, std::size_t count) const {
@@ -107,11 +100,9 @@ inline void in_processes(int size, const std::function<void(const ncclUniqueId&,
   }
 }
 
-/// The same with connected ranks. `sums_until_failure`: EMULATOR_NCCL_FAIL.
-inline void in_ranks(int size, const std::function<void(const Rank&)>& body,
-                     const char* sums_until_failure = nullptr) {
+/// The same with connected ranks.
+inline void in_ranks(int size, const std::function<void(const Rank&)>& body) {
   in_processes(size, [&](const ncclUniqueId& id, int number) {
-    if (sums_until_failure != nullptr) setenv("EMULATOR_NCCL_FAIL", sums_until_failure, 1);
     setenv("EMULATOR_PATIENCE", "0", 1);
     const Rank rank(id, size, number, /*device=*/number);
     EXPECT_EQ(rank.settle(), ncclSuccess);

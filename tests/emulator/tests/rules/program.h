@@ -99,11 +99,6 @@ class Program : public testing::Test {
   static cudaError_t copy(float* to, const float* from, cudaStream_t stream) {
     return cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDefault, stream);
   }
-  Floats values(const float* array) {
-    Floats result(kCount);
-    succeed(copy(result.data(), array, first_));
-    return result;
-  }
   static bool order_is(const std::string& order) {
     const char* const value = std::getenv("EMULATOR_ORDER");
     return order == (value == nullptr ? "late" : value);
