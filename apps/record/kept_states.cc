@@ -38,7 +38,7 @@ Shape shape_of(const Json& sizes) {
 }  // namespace
 
 KeptStates::KeptStates(const std::filesystem::path& file) : file_(file) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) fail_to_read(file, errno);
   struct stat status {};
   ::fstat(descriptor, &status);

@@ -96,7 +96,15 @@ class Choice {
       return number(named.parent_path() / split(named.filename().string()).first, again);
     folder = named;
     std::error_code unreadable;
-    if (!fs::exists(folder, unreadable)) return create();
+    if (!fs::exists(folder, unreadable)) {
+      if (former != nullptr && again) {
+        throw Error(fmt::format("the run's folder {} is gone. Put it back, and the same command "
+                                "resumes.",
+                                folder.string()),
+                    kExitStorage);
+      }
+      return create();
+    }
     if (!fs::is_directory(folder, unreadable))
       fail_usage("--run {} is not a folder. Use another name.", folder.string());
     const auto before = stored_facts(folder);

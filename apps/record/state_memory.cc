@@ -52,7 +52,10 @@ void require_own(const fs::path& folder) {
 /// A descriptor of `file` if no other process has locked it; -1: one has, or it cannot be opened.
 int lock_of(const fs::path& file, int flags) {
   const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (descriptor < 0 || ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor < 0) return -1;
+  struct stat status {};
+  const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);  // no pipe
+  if (is_file && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
   ::close(descriptor);
   return -1;
 }

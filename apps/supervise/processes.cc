@@ -36,6 +36,11 @@ double real_time() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+bool is_unread_pipe(int descriptor) {
+  pollfd state{descriptor, POLLOUT, 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & POLLERR) != 0;
+}
+
 /// A descriptor of a file in memory with `text`, which child processes inherit; -1: no text.
 int open_memory(const std::string& text) {
   if (text.empty()) return -1;
@@ -295,6 +300,9 @@ void Processes::reap(Event& event) {
     if (status == 0) take_reason(messages_);
     event.ended =
         WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
+    // mpirun may turn the signal into a failure.
+    if (event.ended->code == kExitFailure && is_unread_pipe(STDOUT_FILENO))
+      event.ended = {128 + SIGPIPE, true};
   }
 }
 

@@ -158,6 +158,7 @@ TEST(Supervisor, EveryExitCode) {
     EXPECT_EQ(machines.forgotten, useless ? 1 : 0) << code << ": the same command resumes";
     EXPECT_EQ(machines.lines.empty(), count == 1) << code;
   }
+  EXPECT_FALSE(cause_of({128 + SIGPIPE, true}).restarts);
   EXPECT_EQ(cause_of({128 + SIGKILL}).what, "a rank was killed by SIGKILL");
   EXPECT_EQ(cause_of({128 + SIGKILL, true}).what, "mpirun was killed by SIGKILL");
 }
