@@ -2,6 +2,7 @@
 foreach(package ZLIB PNG JPEG Protobuf)
   find_dependency(${package})
 endforeach()
+find_dependency(OpenSSL COMPONENTS Crypto)
 if(lockstep_WITH_CUDA)
   find_dependency(CUDNN)
 endif()

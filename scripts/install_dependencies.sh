@@ -38,6 +38,7 @@ libtomlplusplus-dev|<toml++/toml.h>|toml++, for files of layers
 protobuf-compiler|protoc|Protocol Buffers compiler, for TensorBoard files
 libprotobuf-dev|<google/protobuf/message.h>|Protocol Buffers library, for TensorBoard files
 zlib1g-dev|<zlib.h>|zlib, for checksums and compression
+libssl-dev|<openssl/evp.h>|OpenSSL, for hashes of weights
 libpng-dev|<png.h>|libpng, for images
 libjpeg-dev|<jpeglib.h>|libjpeg, for images
 libwebp-dev|<webp/demux.h>|libwebp, for images
@@ -103,7 +104,7 @@ missing_things() {
   local package known purpose prefix flags=() prefixes
   IFS=':;' read -ra prefixes <<<"${CMAKE_PREFIX_PATH:-}:${HDF5_ROOT:-}:${CONDA_PREFIX:-}"
   for prefix in "${prefixes[@]}"; do [[ -z $prefix ]] || flags+=("-I$prefix/include"); done
-  for package in hdf5-serial hdf5 dnnl fmt protobuf; do
+  for package in hdf5-serial hdf5 dnnl fmt protobuf libcrypto; do
     # shellcheck disable=SC2207  # a list of words
     flags+=($(pkg-config --cflags-only-I "$package" 2>/dev/null || true))
   done

@@ -88,12 +88,11 @@ inline const std::vector<std::string> kMeasures{"accuracy", "loss", "f1", "balan
 
 /// --test-views of training programs and of evaluate.
 inline OptionRow& declare_test_views(OptionRows& rows, bool& views) {
-  return rows.flag(
-      "--test-views", views,
-      "Evaluation with the mean logits of two or six views per image\n"
-      "Each image counts plain and mirrored. Four views that are moved by a pixel count too if the "
-      "highest probability is then less than 8 times the next. CPU cores compute three times as "
-      "long as for one view if a quarter of the images is so uncertain, GPUs always six times.");
+  return rows.flag("--test-views", views,
+                   "Evaluation with the mean logits of six views per image\n"
+                   "The image counts as it is, moved by a pixel down and right, and moved up and "
+                   "left. Its mirror image counts in the same three places. An evaluation takes "
+                   "six times as long.");
 }
 
 /// Evaluations and reports.
@@ -102,7 +101,7 @@ struct ReportOptions {
   std::int64_t log_every = 10, summary_every = 100, verify_every = 1000;
   std::int64_t eval_every = 1000;  ///< 0: never, or after each epoch
   bool epoch_lines = false;        ///< an evaluation and a line at the end of each epoch
-  bool test_views = false;         ///< evaluate on views of each image (apps/run/test_views.h)
+  bool test_views = false;         ///< evaluate on views of each image (apps/run/mean_of_views.h)
   std::string best = "accuracy";   ///< one of kMeasures
   double target = 0;               ///< accuracy in per cent at which the run ends; 0: none
   std::int64_t patience = 0;       ///< evaluations without a better one that end the run; 0: none

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "src/base/check.h"
-#include "src/base/sha256.h"
 #include "src/files/hdf5.h"
+#include "src/files/sha256.h"
 
 namespace lockstep {
 namespace {

@@ -20,14 +20,10 @@ struct DefaultModel {
   std::string why;   ///< for people: "the images have about 32 pixels"
 };
 
-/// The model of the run that `o` continue, or else that of --init, or else one for the size of the
-/// images. It is the same on all ranks that see the same files. Throws nothing: a file that cannot
-/// be read is left to those who need it.
+/// The model that the file of --init is named after, or else one for the size of the images. It is
+/// the same on all ranks that see the same files. Throws nothing: a file that cannot be read is
+/// left to those who need it.
 DefaultModel default_for_photos(const Options& o, const DatasetEntry& data);
-
-/// The recipe of a run of `model` on photos: recipe_for_photos(), but the options of the run that
-/// `o` continue. Throws nothing.
-Recipe photo_recipe(const Options& o, const ModelEntry& model);
 
 /// The recipe of `model` with the length and the batch of a small set. Its rate is scaled to the
 /// batch. `tuned`: the weights are those of others, so the rate is half of it, after a warm-up. A

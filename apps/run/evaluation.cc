@@ -55,11 +55,6 @@ void add_probabilities(const Dataset& data, const std::vector<std::int64_t>& sam
   });
 }
 
-/// Batches of each rank in a round, at most `most`, if all rounds have about the same number.
-std::int64_t share(std::int64_t batches, std::int64_t ranks, std::int64_t most) {
-  return batches == 0 ? 1 : ceil_div(batches, ranks * ceil_div(batches, ranks * most));
-}
-
 /// `count` numbers from `first` on.
 std::vector<std::int64_t> from(std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> numbers(count);
@@ -207,30 +202,9 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
   }
   View logits = views_ ? views_->of_batch(*stream_, images) : model_.forward(*stream_, images);
   logits.shape = logits.shape.with_batch(count);
-  score(logits, labels);
-  return logits;
-}
-
-void Evaluation::score(View logits, View labels) {
   auto* sums = static_cast<Score*>(arena_.at(sums_));
   softmax_cross_entropy(*stream_, logits, labels, 0, {}, sums,
                         reinterpret_cast<std::int64_t*>(sums + 1));
-}
-
-View Evaluation::gather_batch(bool finish) {
-  if (!rows_.empty()) {
-    const View images = arena_.view(images_, model_.input(), model_.input_type());
-    copy_batch(images);
-    views_->add(*stream_, images, rows_);
-  }
-  if (!finish) return {};
-  const View logits = views_->finish(*stream_);
-  rows_ = views_->samples();
-  if (rows_.empty()) return {};
-  std::vector<std::int32_t> labels;
-  for (const std::int64_t sample : rows_) labels.push_back(dataset_->label(sample));
-  score(logits, {labels.data(), {std::ssize(labels)}, Type::i32});
-  stream_->synchronize();
   return logits;
 }
 
@@ -303,22 +277,15 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   if (std::exchange(captured_.parameters, parameters) != parameters) captured_.graph.reset();
   if (mistakes_) mistakes_->clear();
   if (probabilities_) count_probabilities();
-  // In a round each rank scores `turns` batches in a row. The last batch of their uncertain images
-  // is half full on average, which costs two forward passes.
-  const std::int64_t batches = ceil_div(dataset_->size(), batch_), most = gathers() ? 10 : 1,
-                     turns = share(batches, comm.size(), most), in_round = turns * comm.size();
-  for (std::int64_t i = 0; i < ceil_div(batches, in_round) * turns; ++i) {
-    const std::int64_t turn = i % turns, round = (i - turn) * comm.size(),
-                       first = (round + comm.rank() * turns + turn) * batch_,
+  const std::int64_t batches = ceil_div(dataset_->size(), batch_);
+  for (std::int64_t round = 0; round < batches; round += comm.size()) {
+    const std::int64_t first = (round + comm.rank()) * batch_,
                        count = std::clamp<std::int64_t>(dataset_->size() - first, 0, batch_);
     std::string predicted;
     agree(comm, [&] {
       rows_ = from(first, count);
       View logits;
-      if (gathers()) {
-        if (turn == 0) views_->clear();
-        logits = gather_batch(/*finish=*/turn + 1 == turns);
-      } else if (count > 0) {
+      if (count > 0) {
         // The first batch may do work that is done only once. The others are repeated.
         const bool repeats = resident_ && round > 0 && count == batch_;
         logits = repeats ? repeat_batch(first / batch_) : score_batch(first, count);
@@ -330,9 +297,8 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
       if (predictions_) predicted = predictions_->rows(*dataset_, rows_, logits);
     });
     if (predictions_) predictions_->append(comm, predicted);
-    const std::int64_t done = round * turns + std::min(in_round, batches - round) * (turn + 1);
-    const bool enough =
-        !keep_going(static_cast<double>(done) / static_cast<double>(batches * turns));
+    const std::int64_t done = std::min(round + comm.size(), batches);
+    const bool enough = !keep_going(static_cast<double>(done) / static_cast<double>(batches));
     if (comm.max(enough) > 0) return std::nullopt;
   }
   device_.copy(*stream_, host_sums, arena_.at(sums_), sums_bytes_);

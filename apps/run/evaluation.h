@@ -106,13 +106,6 @@ class Evaluation {
   View repeat_batch(std::int64_t number);
   /// The same logits in memory of the host, when they are ready.
   View on_host(View logits);
-  /// If gathers(): computes views of the samples of rows_. With `finish` scores all samples since
-  /// the last such call, then in rows_, and returns their logits; else returns an empty view.
-  View gather_batch(bool finish);
-  /// Whether uncertain images of several batches share the other views.
-  bool gathers() const { return views_ && device_.traits().memory_is_host; }
-  /// Enqueues the work that scores these logits.
-  void score(View logits, View labels);
   /// Reads the samples of rows_ on the host and enqueues their copy. Damaged ones leave rows_.
   void copy_batch(View images);
 

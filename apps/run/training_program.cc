@@ -56,7 +56,7 @@ void describe_model(OptionRows& rows, const Program& program) {
   if (!chooses(program, data)) return;
   OptionRow& row = rows.at("--model");
   row.of_recipe = fmt::format("{}, below {} pixels {}", model.name, kSmallEdge, kSmallImageModel);
-  row.about += "\nWith --init the default is the model of the weights.";
+  row.about += "\nWith --init the default is the model that the file is named after.";
 }
 
 void declare(OptionRows& rows, Options& o, const Program& program, std::string& config) {
@@ -143,7 +143,7 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
   if (is_network_file(given)) read_network(o);
   const ModelEntry& model = o.entry = model_called(o.model.name, o.model.network, given);
   if (is_for_photos(program, data)) {
-    o.entry.recipe = photo_recipe(o, model);
+    o.entry.recipe = recipe_for_photos(model, /*tuned=*/!o.model.init.empty());
     if (o.data.images.size == 0) o.data.images.size = static_cast<int>(model.sample[1]);
   }
   if (o.data.images.size > 0) std::erase_if(o.entry.recipe, is_for_images_in_memory);

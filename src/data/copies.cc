@@ -6,9 +6,9 @@
 #include <map>
 #include <utility>
 
-#include "src/base/sha256.h"
 #include "src/base/text.h"
 #include "src/data/names.h"
+#include "src/files/sha256.h"
 
 namespace lockstep {
 namespace {

@@ -57,7 +57,7 @@ fi
 expect "no path of this source tree is left in the package" \
   bash -c "! grep -r '$(cd "$here/../.." && pwd)/\(src\|collectives\)' '$prefix'/lib*/cmake"
 expect "lockstep::collectives needs no library of images, logs, data sets or layers" \
-  bash -c "! grep -iE 'protobuf|nlohmann|zlib|png|jpeg|hdf5|dnnl|onednn' '$prefix'/lib*/cmake/lockstep/lockstep-targets*"
+  bash -c "! grep -iE 'protobuf|nlohmann|zlib|png|jpeg|hdf5|openssl|dnnl|onednn' '$prefix'/lib*/cmake/lockstep/lockstep-targets*"
 expect "the program links none either" \
   bash -c "! ldd '$user/build/sums' | grep -iE 'protobuf|libpng|jpeg|hdf5|dnnl'"
 

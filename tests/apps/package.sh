@@ -30,7 +30,7 @@ done
 expect "all files are below /usr" test "$(grep -vc '^/usr/\|^/$' "$folder/files")" = 0
 
 dpkg-deb -f "$package" Depends | tr ',' '\n' >"$folder/depends"
-for library in openmpi-bin python3 libopenmpi libhdf5 libdnnl libfmt libprotobuf libgomp; do
+for library in openmpi-bin python3 libopenmpi libhdf5 libdnnl libfmt libprotobuf libssl libgomp; do
   expect "it depends on $library" grep -q "^ *$library" "$folder/depends"
 done
 processor=$(sed -n 's/^LOCKSTEP_MARCH:.*=//p' "$build/CMakeCache.txt")

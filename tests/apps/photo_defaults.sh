@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The model, the length and the batch that train_images chooses for photos, also when it resumes and with weights of others.
+# The model, the length and the batch that train_images chooses for photos, also with weights of others.
 # usage: photo_defaults.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -40,28 +40,35 @@ expect "no note about what only the recipe sets" test "$code:$(grep -c 'does not
 photos --model airbench94 --epochs 1 --no-run
 expect "a recipe for images in memory leaves out what photos refuse" test "$code" = 0
 
-# A run continues as it began, whatever the defaults are now.
-trained --model resnet_small --lr 0.05 --global-batch 4 --steps 2 --lr-schedule constant --run old
-expect "a run with options of its own" test "$code" = 0
-trained --lr-schedule constant --steps 4 --run old
-expect_line "it resumes without them" '^resumed step.2.of.4'
-expect_line "with its model" '^model resnet_small,'
-expect_line "which is explained" 'chosen because the.run.began.with.it'
-expect_line "with its batch and its rate" '^step.4/4 lr.0.05'
+# A run continues with the same options.
+trained --model resnet_small --steps 2 --run old
+expect "a run with a model of its own" test "$code" = 0
+trained --steps 4 --run old
+expect_error "which does not choose the next one" 2 'runs/old --model resnet_small resnet20'
 trained --steps 1
 trained --steps 1
 expect_line "the same command finds its run" '^complete.already runs/train_images-resnet20-1/'
 trained --steps 1 --model resnet20
 expect_line "so does one that names the model" '^complete.already runs/train_images-resnet20-1/'
-trained --steps 1 --model resnet20 --run named
-trained --steps 2 --run named
-expect_line "a model that was named may be left out" '^resumed step.1.of.2'
-trained --steps 3 --model resnet20 --run named
-expect_line "and named again" '^resumed step.2.of.3'
 
 photos --init old --no-run --check
-expect_line "the weights decide" '^model resnet_small,'
-expect_line "and the run is short" '^length 3.steps,.9.00.epochs'
+expect_error "nor the one that starts with its weights" 1 'runs/old resnet_small'
+photos --init old --model resnet_small --no-run --check
+expect_line "with weights the run is short" '^length 3.steps,.9.00.epochs'
+cp -r runs/old resnet_small.weights
+photos --init resnet_small.weights --no-run --check
+expect_line "their name decides" '^model resnet_small,'
+# The files of recipes set what the defaults are.
+facts() { grep -E '^(model|batch|length|optimizer|augmentation|batch norm) ' "$folder/out"; }
+recipe() { photos --config "$here/../../apps/recipes/$1.toml" --no-run --check "${@:2}"; }
+photos --no-run --check
+defaults=$(facts)
+recipe photos
+expect "photos.toml has the defaults" test "$code:$(facts)" = "0:$defaults"
+photos --init resnet_small.weights --no-run --check
+defaults=$(facts)
+recipe fine_tuning --init resnet_small.weights
+expect "fine_tuning.toml has those of --init" test "$code:$(facts)" = "0:$defaults"
 photos --init resnet34.safetensors --image-size 32 --no-run --check
 expect_error "the name of weights that do not exist" 1 '^train_images: resnet34.safetensors'
 photos --init resnet34 --no-run

@@ -39,8 +39,8 @@ class DefaultModelTest : public testing::Test {
   }
   /// The recipe of `model`; empty: of the default one.
   std::map<std::string, std::string> recipe(const std::string& model = "") const {
-    const Recipe recipe =
-        photo_recipe(options_, find(models(), model.empty() ? choice().name : model));
+    const Recipe recipe = recipe_for_photos(find(models(), model.empty() ? choice().name : model),
+                                            /*tuned=*/!options_.model.init.empty());
     std::map<std::string, std::string> values(recipe.begin(), recipe.end());
     EXPECT_EQ(values.size(), recipe.size()) << "an option is set twice";
     return values;
@@ -156,7 +156,7 @@ TEST_F(DefaultModelTest, PhotosRefuseNoRecipe) {
     EXPECT_TRUE(mentions(error_with(find(models(), "airbench94"), option), {option.substr(0, 14)}));
 }
 
-TEST_F(DefaultModelTest, WeightsDecide) {
+TEST_F(DefaultModelTest, NamesOfWeightsDecide) {
   write_all(32, 32);
   const auto model = [&](const std::string& init) {
     options_.model.init = init;
@@ -166,6 +166,7 @@ TEST_F(DefaultModelTest, WeightsDecide) {
   EXPECT_EQ(model("ResNet18_mine.safetensors"), "resnet18");
   EXPECT_EQ(model("resnet18_cifar.safetensors"), "resnet18_cifar");
   EXPECT_EQ(model("vit_b_16"), "vit_b_16");
+  EXPECT_EQ(model("resnet34/step.h5"), "resnet20") << "only the file's own name";
   EXPECT_EQ(model("resnet18d.pth"), "resnet20") << "another network: the images decide";
   EXPECT_EQ(model("resnet9.pth"), "resnet20");
   EXPECT_EQ(model("convnext_tiny.safetensors"), "convnext_tiny");

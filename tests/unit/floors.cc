@@ -155,6 +155,7 @@ const std::vector<Library> kLibraries = {
     {std::regex("^(png|jpeglib|tiffio|libheif/.*|webp/.*)\\.h$"), "^(src/data/formats|bench|tests)/",
      "images are read in src/data/formats"},
     {std::regex("^hdf5"), "^(src/files/hdf5_|tests/)", "HDF5 is behind src/files/hdf5.h"},
+    {std::regex("^openssl"), "^src/files/sha256\\.cc$", "libcrypto is behind src/files/sha256.h"},
     {std::regex("^toml"), "^src/files/toml\\.h$", "toml++ is behind src/files/toml.h"},
 };
 
