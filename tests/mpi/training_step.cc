@@ -18,28 +18,23 @@ namespace {
 
 constexpr int kSteps = 20;
 
-/// Sixty images of noise, all different or all `alike`.
+/// Sixty images of noise.
 class Noise : public Dataset {
  public:
-  explicit Noise(float loudness = 1, bool alike = false) : loudness_(loudness), alike_(alike) {}
   std::int64_t size() const override { return 60; }
   int classes() const override { return 10; }
   Shape sample_shape() const override { return {1, 24, 24, 3}; }
   std::int32_t label(std::int64_t index) const override {
-    return alike_ ? 0 : static_cast<std::int32_t>(index % 10);
+    return static_cast<std::int32_t>(index % 10);
   }
   void read(std::int64_t index, Random*, void* out, Type type) const override {
-    Random random(1, Purpose::generate, 0, alike_ ? 0 : static_cast<std::uint32_t>(index));
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
     dispatch(type, [&]<class T>(T*) {
       for (std::int64_t i = 0; i < sample_shape().count(); ++i)
-        static_cast<T*>(out)[i] = static_cast<float>(random.normal()) * loudness_;
+        static_cast<T*>(out)[i] = static_cast<float>(random.normal());
     });
   }
   std::string describe() const override { return "noise"; }
-
- private:
-  float loudness_;
-  bool alike_;
 };
 
 /// One layer of each kind, small enough for many steps.
@@ -83,13 +78,6 @@ NamedLayers sized_layers(Shape, int classes) {
   return layers;
 }
 
-NamedLayers plain_layers(Shape, int classes) {
-  NamedLayers layers;
-  layers.emplace_back("hidden", dense(16, true, {.weight_deviation = 0.1f}));
-  layers.emplace_back("logits", dense(classes, false, {.weight_deviation = 0.1f}));
-  return layers;
-}
-
 /// The result of a run.
 struct Outcome {
   std::vector<StepTotals> totals;
@@ -104,18 +92,12 @@ struct Variant {
   NcclPlan nccl = {};     ///< of the double
   bool together = false;  ///< one shard on each rank, with synchronised batch norm
   std::function<void(StepOptions&)> change = {};
-  /// Loud images and plain layers, so that scaled gradients overflow.
-  bool loud = false;
-  /// All images are the same.
-  bool alike = false;
   /// Use the double of NCCL, not what the registry contains.
   bool nccl_double = true;
   /// Each rank trains alone, with the shards of all.
   bool alone = false;
   /// Progressive resizing, of layers for any size.
   ImageStages small_images = {};
-  /// Steps before the begin of this run; it ends with kSteps.
-  int passed = 0;
 };
 
 /// kSteps steps, two shards for each rank; two of the steps with a vote.
@@ -123,7 +105,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
               const Variant& variant = {}) {
   const Comm all = world().comm(), comm = variant.alone ? alone_of(all) : all;
   const bool own = variant.nccl_double && reducer == "nccl";
-  const Noise data(variant.loud ? 1000.0f : 1.0f, variant.alike);
+  const Noise data;
   StepOptions options;
   options.schedule.seed = 3;
   options.schedule.shards = (variant.together ? 1 : 2) * all.size();
@@ -141,7 +123,6 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   };
   const RunPlan plan = plan_on(comm);
   const auto build = variant.together               ? normalized_layers
-                     : variant.loud                 ? plain_layers
                      : variant.small_images.empty() ? small_layers
                                                     : sized_layers;
   const ModelEntry entry{"small", "", data.sample_shape(), false, build};
@@ -168,11 +149,10 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
   const auto loader = make_loader(device, data, batches);
   TrainingStep step(std::move(parts), device, world().flight_recorder().mine(), options, plan);
   Outcome outcome;
-  for (int n = variant.passed; n < kSteps; ++n) {
+  for (int n = 0; n < kSteps; ++n) {
     const Votes votes{n == 7 && comm.rank() == 0, n == 11 && comm.rank() == comm.size() - 1};
-    const float rate = (variant.loud ? 1e-6f : 0.05f) / static_cast<float>(n + 1);
-    step.enqueue(*loader, n - variant.passed, rate, votes);
-    const int ahead = n + 1 - variant.passed - static_cast<int>(outcome.totals.size());
+    step.enqueue(*loader, n, 0.05f / static_cast<float>(n + 1), votes);
+    const int ahead = n + 1 - static_cast<int>(outcome.totals.size());
     outcome.most_ahead = std::max(outcome.most_ahead, ahead);
     while (const auto totals = step.collect()) outcome.totals.push_back(*totals);
   }
@@ -207,13 +187,6 @@ Outcome on_the_cpu(const Variant& variant = {}) {
   return train(*make_cpu_device(1), "shared", "poll", variant);
 }
 
-/// The factor of the loss after each step.
-std::string scales(const Outcome& outcome) {
-  std::string text;
-  for (const StepTotals& totals : outcome.totals) text += totals.loss_scale.text() + '\n';
-  return text;
-}
-
 /// In streams, the steps that a graph repeats are those without one. Returns these.
 Outcome expect_one_graph(const Variant& variant = {}) {
   int graphs = 0;
@@ -222,7 +195,6 @@ Outcome expect_one_graph(const Variant& variant = {}) {
                     train(*make_async_device({.captured = &graphs}), "nccl", "auto", variant);
   EXPECT_EQ(graphs, 1);
   expect_same(repeated, eager);
-  EXPECT_EQ(scales(repeated), scales(eager));
   return eager;
 }
 
@@ -339,101 +311,6 @@ TEST(TrainingStep, SyncBatchNormWithSeveralShardsNeedsMemoryOfTheHost) {
   const ModelEntry entry{"small", "", data.sample_shape(), false, normalized_layers};
   expect_error({"--sync-bn", "2 shards", "--device cpu"},
                [&] { make_step_parts(world(), *device, entry, data, options, plan); });
-}
-
-/// bf16 has the exponents of fp32, so that the residual is scaled too.
-TEST(TrainingStep, ALossScaledByAPowerOfTwoGivesTheSameBitsAndSoDoesTheWire) {
-  struct Case {
-    const char* reducer;
-    Type wire;
-    float clip;
-  };
-  const auto cpu = make_cpu_device(1), later = make_async_device();
-  for (const auto& [reducer, wire, clip] : {Case{"shared", Type::f32, 0},
-                                            {"shared", Type::f32, 0.5f},
-                                            {"direct", Type::bf16, 0},
-                                            {"direct", Type::bf16, 0.5f}}) {
-    const auto scaled = [=](Device& device, const char* how) {
-      return train(device, reducer, "poll", {.change = [=](StepOptions& options) {
-                     options.optimizer.loss_scale = how;
-                     options.optimizer.clip_norm = clip;
-                     options.ranks.wire = wire;
-                   }});
-    };
-    const Outcome wanted = scaled(*cpu, "none");
-    expect_same(scaled(*cpu, "1024"), wanted);
-    const Outcome dynamic = scaled(*cpu, "dynamic:65536:5");
-    expect_same(dynamic, wanted);
-    EXPECT_EQ(dynamic.totals.back().loss_scale, (LossScale{0x1p20f, 0x1p19f, 0, 0}));
-    expect_same(scaled(*later, "dynamic:65536:5"), wanted);
-  }
-}
-
-TEST(TrainingStep, AScaleThatOverflowsTheWireIsLowered) {
-  if (world().comm().size() == 1) return;  // no messages
-  const Outcome outcome =
-      train(*make_cpu_device(1), "direct", "poll", {.change = [](StepOptions& options) {
-        options.ranks.wire = Type::f16;
-        options.optimizer.loss_scale = "dynamic:4294967296";
-      }});
-  const LossScale last = outcome.totals.back().loss_scale;
-  EXPECT_GT(last.skipped, 5) << "too few overflows";
-  EXPECT_LT(last.skipped, kSteps);
-  for (const float value : outcome.arenas.front()) ASSERT_TRUE(std::isfinite(value));
-}
-
-TEST(TrainingStep, AStepWhoseGradientsOverflowIsSkippedByAllRanksAlike) {
-  const Variant overflow{.change =
-                             [](StepOptions& options) {
-                               options.optimizer.loss_scale =
-                                   fmt::format("dynamic:{}:2", LossScaling::kHighest);
-                             },
-                         .loud = true};
-  const Outcome cpu = on_the_cpu(overflow);
-  const LossScale last = cpu.totals.back().loss_scale;
-  EXPECT_GT(last.skipped, 0);
-  EXPECT_LT(last.skipped, kSteps);
-  for (std::size_t n = 0; n < kSteps; ++n) {
-    const LossScale& now = cpu.totals[n].loss_scale;
-    const bool skipped = now.skipped > (n == 0 ? 0 : cpu.totals[n - 1].loss_scale.skipped);
-    EXPECT_EQ(now.scale < now.last, skipped) << "step " << n;
-  }
-  const Comm comm = world().comm();
-  EXPECT_EQ(scales(cpu), comm.broadcast(scales(cpu))) << "this rank differs";
-  for (const float value : cpu.arenas.front()) ASSERT_TRUE(std::isfinite(value));
-  const Outcome later = train(*make_async_device(), "shared", "poll", overflow);
-  expect_same(later, cpu);
-  EXPECT_EQ(scales(later), scales(cpu));
-  if (!world().threads_allowed()) return;
-  expect_one_graph(overflow);
-}
-
-TEST(TrainingStep, ASkippedStepLeavesOptimizerAndResidualUnchanged) {
-  struct Case {
-    const char *optimizer, *reducer;
-    Type wire;
-  };
-  for (const auto& [optimizer, reducer, wire] : {Case{"adam", "shared", Type::f32},
-                                                 {"nadam", "shared", Type::f32},
-                                                 {"sgd", "direct", Type::bf16}}) {
-    Variant skipping{.loud = true, .alike = true}, begun_later = skipping;
-    begun_later.change = [=](StepOptions& options) {
-      options.optimizer.name = optimizer;
-      options.ranks.wire = wire;
-    };
-    skipping.change = [=](StepOptions& options) {
-      begun_later.change(options);
-      options.optimizer.loss_scale = fmt::format("dynamic:{}", LossScaling::kHighest);
-    };
-    const Outcome cpu = train(*make_cpu_device(1), reducer, "poll", skipping);
-    const auto skipped = static_cast<int>(cpu.totals.back().loss_scale.skipped);
-    ASSERT_GT(skipped, 0);
-    ASSERT_EQ(cpu.totals[static_cast<std::size_t>(skipped) - 1].loss_scale.skipped, skipped)
-        << "the first ones";
-    expect_same_arenas(train(*make_async_device(), reducer, "poll", skipping), cpu);
-    begun_later.passed = skipped;
-    expect_same_arenas(cpu, train(*make_cpu_device(1), reducer, "poll", begun_later));
-  }
 }
 
 TEST(TrainingStep, ItsReducerFollowsTheOptions) {
