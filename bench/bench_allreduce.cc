@@ -72,7 +72,8 @@ void declare(OptionRows& rows, BenchOptions& o) {
       .example("20");
   rows.number("--warmup", o.timing.warmup, Bounds::at_least(0, kMostIterations),
               "Iterations before each measurement, or -w");
-  rows.type("--type", o.timing.type, "Type of the numbers in messages: fp32, bf16 or fp16");
+  rows.type("--type", o.timing.type, "Type of the numbers in messages: fp32, bf16 or fp16",
+            {"fp32", "bf16", "fp16"});
   rows.flag("--check", o.timing.check, "Comparison of all elements of one sum");
   rows.flag("--json", o.json, "One JSON object per measurement instead of a table");
   rows.group("Instead of measurements");

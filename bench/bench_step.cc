@@ -176,7 +176,6 @@ int run(World& world, const BenchOptions& o) {
   RunSetup setup(world, options, shape);
   setup.plan_steps();
   setup.choose_device();
-  setup.choose_kernels();
   TrainingStep step = setup.make_step();
   const auto loader = setup.make_loader(step, 0);
 

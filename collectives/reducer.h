@@ -115,11 +115,9 @@ struct ReducerSpec {
   /// The most thread blocks (CTAs) that NCCL may use for a sum; 0: NCCL's choice.
   int nccl_max_ctas = 0;
   /// Type of the numbers in messages between hosts: fp32, or 16 bits with error feedback if
-  /// ReducerEntry::rounds.
+  /// ReducerEntry::rounds. A number that overflows is sent as the largest number, and the residual
+  /// keeps the rest.
   Type wire = Type::f32;
-  /// Numbers that overflow the wire's type are sent as infinity, so that the loss scale is lowered.
-  /// Without it they are sent as the largest number, and the residual keeps the rest.
-  bool overflows = false;
   /// Elements at the beginning of the gradients that are always sent in fp32.
   std::int64_t exact = 0;
   /// The caller makes two reducers whose sums may be under way at the same time. NCCL must then

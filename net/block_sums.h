@@ -58,13 +58,6 @@ struct BlockSums {
   Element element;
   std::int64_t count, blocks;
   double* parts;
-  HOST_DEVICE bool idle() const {
-    if constexpr (requires { element.idle(); }) {
-      return element.idle();
-    } else {
-      return false;
-    }
-  }
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t block, Team team) const {
     double sums[Element::kSums] = {};

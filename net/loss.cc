@@ -47,9 +47,7 @@ struct SoftmaxRow {
   float smoothing;
   const std::int32_t* others;
   const float* weights;        ///< or null
-  const float* factor;         ///< or null
   const float* class_weights;  ///< or null
-  float gamma;
 
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t n, Team team) const {
@@ -77,8 +75,7 @@ struct SoftmaxRow {
     }
     predicted = team.min(predicted);
     sum = team.sum(sum);
-    const Focus focus = gamma > 0 ? focus_of(x, label, highest, sum, team) : Focus{};
-    if (gradient != nullptr) write_gradient(n, its, highest, sum, focus.gradient, team);
+    if (gradient != nullptr) write_gradient(n, its, highest, sum, team);
     below = smoothing > 0 ? team.sum(below) : 0;
 
     if (team.lane != 0) return;
@@ -89,7 +86,7 @@ struct SoftmaxRow {
         natural_log(sum) + (smoothing > 0 ? (1 - smoothing) * apart + each * below : apart);
     if (!(loss <= std::numeric_limits<float>::max()))
       loss = beyond_floats(x, highest, label, other, share);
-    loss *= static_cast<double>(weight) * static_cast<double>(focus.loss);
+    loss *= static_cast<double>(weight);
     const bool finite = loss < kEndOfLosses;
     add_atomically(score->samples, 1);
     add_atomically(score->top1, above < 1);
@@ -119,11 +116,11 @@ struct SoftmaxRow {
 
   template <class Team>
   HOST_DEVICE void write_gradient(std::int64_t n, const Labels& its, float highest, float sum,
-                                  float focus, Team team) const {
+                                  Team team) const {
     const T* x = logits + n * classes;
     const auto [label, other, share, weight] = its;
     const float each = smoothing / static_cast<float>(classes);
-    const float scaled = (factor != nullptr ? scale * *factor : scale) * (weight * focus);
+    const float scaled = scale * weight;
     for (std::int64_t c = team.lane; c < classes; c += team.lanes) {
       const float softmax = exponential(static_cast<float>(x[c]) - highest) / sum;
       const float one = static_cast<float>(c == label),
@@ -132,28 +129,6 @@ struct SoftmaxRow {
       const float truth = smoothing > 0 ? (1 - smoothing) * labelled + each : labelled;
       gradient[n * classes + c] = (softmax - truth) * scaled;
     }
-  }
-
-  /// The focal loss is loss * cross-entropy. Its gradient is `gradient` times that of
-  /// cross-entropy.
-  struct Focus {
-    float loss = 1, gradient = 1;
-  };
-  /// With p the probability of the label and q = 1 - p: q^gamma, and
-  /// q^gamma - gamma * q^(gamma - 1) * p * log(p).
-  template <class Team>
-  HOST_DEVICE Focus focus_of(const T* x, std::int32_t label, float highest, float sum,
-                             Team team) const {
-    constexpr float kMost =
-        104;         // p of a higher cross-entropy is 0, and an infinite one has no product
-    float rest = 0;  // 1 - p would lose its bits near 0
-    for (std::int64_t c = team.lane; c < classes; c += team.lanes)
-      rest += c == label ? 0.0f : exponential(static_cast<float>(x[c]) - highest);
-    const float below = highest - static_cast<float>(x[label]), p = exponential(-below) / sum,
-                q = team.sum(rest) / sum;
-    if (!(q > 0)) return {q, q};
-    const float entropy = natural_log(sum) + below, power = exponential(gamma * natural_log(q));
-    return {power, power + gamma * (power / q) * p * (entropy < kMost ? entropy : kMost)};
   }
 
   /// The loss of logits so far apart that it exceeds the largest float, as a sum of quarters. The
@@ -174,24 +149,20 @@ struct SoftmaxRow {
 
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
                            Score* score, std::int64_t* confusion, float smoothing, View others,
-                           View weights, const float* factor, const LossFactors& factors) {
+                           View weights, View class_weights) {
   const std::int64_t samples = logits.shape[0], classes = logits.shape.row();
   expect(labels.count() >= samples, "a label is wanted for every sample");
   expect(bool{weights} == bool{others} &&
              (!weights || std::min(weights.count(), others.count()) >= samples),
          "mixed samples have two labels and a weight");
-  expect(!factors.class_weights || factors.class_weights.count() >= classes,
-         "a weight is wanted for every class");
-  expect(factors.focal_gamma == 0 || (!weights && smoothing == 0),
-         "the focal loss has one whole label");
+  expect(!class_weights || class_weights.count() >= classes, "a weight is wanted for every class");
   dispatch(logits.type, [&]<class T>(T*) {
     each_row(stream, samples, classes,
              SoftmaxRow<T>{logits.as<T>(), labels.as<std::int32_t>(), classes, scale,
                            gradient ? gradient.as<T>() : nullptr, score, confusion, smoothing,
                            others ? others.as<std::int32_t>() : nullptr,
-                           weights ? weights.as<float>() : nullptr, factor,
-                           factors.class_weights ? factors.class_weights.as<float>() : nullptr,
-                           factors.focal_gamma});
+                           weights ? weights.as<float>() : nullptr,
+                           class_weights ? class_weights.as<float>() : nullptr});
   });
 }
 

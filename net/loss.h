@@ -43,19 +43,6 @@ struct Score {
 };
 static_assert(sizeof(Score) == 9 * sizeof(std::int64_t));
 
-/// Factors of a sample's loss and of its gradient. The score counts samples and ranks without them.
-struct LossFactors {
-  /// (classes, f32), memory of the device: the weight of each class, finite and at least 0. The
-  /// loss of a sample is multiplied by the weight of its label, after smoothing. Empty: all are 1.
-  /// A mixed sample has the weighted sum of the losses of its two labels: weight * (weight of the
-  /// class of its label) for one, and the same with the rest for the other.
-  View class_weights = {};
-  /// The loss is multiplied by (1 - p)^focal_gamma, where p is the probability of the label (Lin et
-  /// al., "Focal loss for dense object detection", 2017). 0: cross-entropy. Not with mixed samples
-  /// or smoothing.
-  float focal_gamma = 0;
-};
-
 /// For every row of `logits` (N x classes, of a floating-point type) and its label in `labels` (N,
 /// i32):
 /// - adds the sample to `*score`;
@@ -67,14 +54,15 @@ struct LossFactors {
 /// - with `weights` (N, f32), each sample is mixed with another (Zhang et al., "mixup: beyond
 ///   empirical risk minimization", 2018): its target is weight for its label and the rest for the
 ///   label in `others`, before smoothing. top1, top5 and `confusion` use the label of more weight.
-/// - with `factor`, memory of the device, the gradient is multiplied by it (net/loss_scale.h).
-/// - with `factors`, loss and gradient are multiplied by those of the sample.
+/// - with `class_weights` (classes, f32), finite and at least 0, loss and gradient of a sample are
+///   multiplied by the weight of its label's class, after smoothing. A mixed sample has the sum of
+///   the losses of its two labels: weight * (weight of the class of its label) for one, and the
+///   same with the rest for the other. The score counts samples and ranks without these weights.
 /// The loss of finite logits is finite, also if it exceeds the largest float.
 /// Ties rank the lower class first; a NaN anywhere counts against the label. All memory is the
 /// device's.
 void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
                            Score* score, std::int64_t* confusion = nullptr, float smoothing = 0,
-                           View others = {}, View weights = {}, const float* factor = nullptr,
-                           const LossFactors& factors = {});
+                           View others = {}, View weights = {}, View class_weights = {});
 
 }  // namespace lockstep

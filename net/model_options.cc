@@ -30,7 +30,7 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
               fmt::format("Published example with its mistake (--model {})", published));
   }
   rows.type("--precision", precision,
-            "Type of activations: fp32, bf16, or fp16 on GPUs\nWeights and sums stay fp32.")
+            "Type of activations: fp32 or bf16\nWeights and sums stay fp32.", {"fp32", "bf16"})
       .shapes_weights()
       .common()
       .also_called({"amp bf16", "bf16 bf16", "dtype", "fp16 bf16"});

@@ -25,7 +25,6 @@ struct Follow {
   float* average;  // null: there is none
   const float* decays;
   const UpdateRates* now;
-  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const {
     const float share = -decays[static_cast<std::uint64_t>(i) / kUnit];
     // For a frozen parameter, `found` may contain NaN.

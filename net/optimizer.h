@@ -54,11 +54,8 @@ struct UpdateRates {
   float average_decay = 0;
   /// Optimizer::corrections() of the step.
   Corrections corrections{};
-  /// The factor of all gradients, 1 or less, because of clipping (net/clip.h) or loss scaling
-  /// (net/loss_scale.h).
+  /// The factor of all gradients, 1 or less, because of clipping (net/clip.h).
   float scale = 1;
-  /// If not 0, nothing is updated.
-  std::int32_t skip = 0;
   /// The factor of the learning rate by Parameter::schedule: 1, or less for a group whose schedule
   /// ends earlier.
   std::array<float, Layout::kSchedules> shares{1, 1, 1, 1};

@@ -49,7 +49,6 @@ struct Update {
     }
   };
 
-  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE Unit unit(std::int64_t i) const {
     return {rule,
             p,

@@ -3,31 +3,9 @@
 #include <utility>
 
 #include "src/base/table.h"
-#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
-
-/// "none", a number, "dynamic", "dynamic:FIRST" or "dynamic:FIRST:STEPS".
-LossScaling parse_loss_scale(const std::string& how) {
-  if (how == "none") return {};
-  std::vector<std::string> words = split(how, ':');
-  const bool dynamic = words.front() == "dynamic";
-  LossScaling scaling{.dynamic = dynamic, .scale = dynamic ? 0x1p16f : 1};
-  if (dynamic) words.erase(words.begin());
-  try {
-    const Bounds scales = Bounds::at_least(1, LossScaling::kHighest),
-                 steps = Bounds::at_least(1, 1 << 30);
-    if (!words.empty()) scaling.scale = parse_number<float>("", words[0], scales);
-    if (words.size() > 1) scaling.growth_steps = parse_number<int>("", words[1], steps);
-    if (words.size() <= (dynamic ? 2u : 1u)) return scaling;
-  } catch (const Error&) {  // the same error
-  }
-  fail_usage(
-      "--loss-scale: \"{}\" is not a loss scale. Pass auto, none, a number from 1 to {}, dynamic, "
-      "or dynamic:FIRST:STEPS such as dynamic:1024:2000.",
-      how, LossScaling::kHighest);
-}
 
 /// The optimizers that declare option `name`: "adam, adamw".
 std::string owners_of(std::string_view name) {
@@ -101,15 +79,6 @@ void UpdateOptions::declare(OptionRows& rows) {
               "Largest norm of all gradients together; 0: no clipping")
       .example("1")
       .also_called({"clip-grad-norm", "gradient-clip-val", "max-grad-norm"});
-  rows.text("--loss-scale", loss_scale, "HOW",
-            "Loss scale: auto, none, dynamic, dynamic:FIRST:STEPS or a number\n"
-            "It keeps small gradients from vanishing in 16 bits. When gradients overflow, dynamic "
-            "halves the scale and skips the step. After STEPS steps without overflow it doubles "
-            "the scale. dynamic is dynamic:65536:2000. auto is dynamic with fp16, otherwise none.",
-            [](const std::string& how) {
-              if (how != "auto") parse_loss_scale(how);
-            })
-      .suggests({"auto", "none", "dynamic"});
   declare_loss(rows);
   rows.number("--ema", ema, Bounds::at_least(0, 1),
               "Decay of the weights' moving average for evaluation; 0: none")
@@ -118,17 +87,6 @@ void UpdateOptions::declare(OptionRows& rows) {
 }
 
 void UpdateOptions::declare_loss(OptionRows& rows) {
-  rows.choice("--loss", loss, "NAME",
-              "Loss of a sample: cross_entropy or focal\n"
-              "focal multiplies the cross-entropy by (1 - p)^gamma, where p is the probability of "
-              "the label. Samples that are right already then count less. It does not work with "
-              "label smoothing, mixup and CutMix. Evaluations report the cross-entropy.",
-              {"cross_entropy", "focal"})
-      .example("focal");
-  rows.number("--focal-gamma", focal_gamma, Bounds::above_zero(100),
-              "Exponent gamma of --loss focal")
-      .only_with("--loss focal", [this] { return loss == "focal"; })
-      .example("2 --loss focal");
   rows.text("--class-weights", class_weights, "HOW",
             "Weights of classes in the loss: balanced or a file [none]\n"
             "balanced gives class c the weight n / (classes * n_c), where n_c of all n training "
@@ -139,7 +97,6 @@ void UpdateOptions::declare_loss(OptionRows& rows) {
       .also_called({"class-weight"});
   rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
               "Label smoothing: probability spread evenly over all classes")
-      .follows("--loss")
       .example("0.1");
 }
 
@@ -183,17 +140,6 @@ void UpdateOptions::finish(OptionRows& rows) {
     ++each;
   }
   for (const std::string& text : group_texts) groups.push_back(parse_group(text));
-  if (const LossScaling scaling = loss_scaling(Type::f32); scaling.scale > scaling.highest) {
-    fail_usage("{} {} is too large for {}. Pass at most {:g}.", rows.at("--loss-scale").where(),
-               loss_scale, rows.at("--clip-norm").where(), scaling.highest);
-  }
-}
-
-LossScaling UpdateOptions::loss_scaling(Type precision) const {
-  const char* automatic = precision == Type::f16 ? "dynamic" : "none";
-  LossScaling scaling = parse_loss_scale(loss_scale == "auto" ? automatic : loss_scale);
-  if (clip_norm > 0) scaling.highest = LossScaling::kHighestClipped;
-  return scaling;
 }
 
 }  // namespace lockstep

@@ -12,7 +12,6 @@ constexpr Fields kTable[] = {
     {"*", "time", kNone, "times"},
     {"*", "weights_sha256"},
     {"train", "epoch loss penalty batch_top1 learning_rate"},
-    {"train", "loss_scale loss_scale_good_steps skipped_steps"},
     {"train", "images_per_s seconds_per_batch exposed_communication loader_wait", kNone, "speeds"},
     {"train", "forward backward optimizer straggler straggler_seconds", kNone, "speeds"},
     {"evaluation", "epoch top1 top5 loss f1 balanced_accuracy auc samples"},
@@ -33,7 +32,7 @@ constexpr Fields kTable[] = {
     {"classes", "mistakes"},
     {"state", "parameters optimizer ema wire names"},
     {"state", "step samples epoch seed model vocabulary evaluation target_reached best best_by"},
-    {"state", "next_best evaluations_since tested loss_scale residuals"},
+    {"state", "next_best evaluations_since tested residuals"},
     {"fact", "program dataset model network precision statistics class_weights files words"},
     {"fact", "sample_format normalisation class_names"},
     // All files of a start must agree on these. The replay has the options of the start.
@@ -42,7 +41,7 @@ constexpr Fields kTable[] = {
     {"fact", "options changed_options recipe_options", kNone, "options without effect"},
     {"fact", "steps seed global_batch shards threads", kNone, "options without effect"},
     {"fact", "version compiler libraries", kNone, "versions"},
-    {"fact", "arithmetic device tuning memory compute", kNone, "processors"},
+    {"fact", "arithmetic device memory compute", kNone, "processors"},
     {"fact", "host hosts placement", kNone, "hosts"},
     {"fact", "ranks all_threads sums communication", kNone, "ranks"},
 };

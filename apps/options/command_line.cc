@@ -17,6 +17,21 @@ namespace {
 constexpr std::string_view kRanksElsewhere =
     ", devices, gpus, ngpus, nproc, nproc-per-node, num-gpus, ranks, world-size, ";
 
+/// Options and values of former versions.
+struct Removed {
+  std::string_view name, value;  ///< an empty value: the option itself
+  std::string_view instead;
+};
+constexpr Removed kRemoved[] = {
+    {"--focal-gamma", "", "Omit it. --class-weights gives rare classes more weight."},
+    {"--loss", "", "Omit it. --class-weights gives rare classes more weight."},
+    {"--loss-scale", "", "Omit it. bf16 has the range of fp32 and needs no loss scale."},
+    {"--precision", "fp16", "Pass --precision bf16."},
+    {"--reducer", "factors", "Pass --wire bf16."},
+    {"--reducer", "owners", "Pass --reducer direct."},
+    {"--sampling", "weighted", "Pass --sampling balanced, or --class-weights with a file."},
+};
+
 /// `name` in small letters, with - for _.
 std::string plain(std::string_view name) {
   std::string result(name);
@@ -48,6 +63,7 @@ OptionRow* row_without_name(OptionRows& rows) {
 /// The row that `name` is an option of, or the next one that is no option.
 OptionRow& row_of(OptionRows& rows, const std::string& name, const std::string& word) {
   if (OptionRow* row = rows.find(name); row && name.starts_with("--")) return *row;
+  refuse_removed(name, "");
   if (name.size() > 1 && name.starts_with('-')) fail_unknown_option(rows, word);
   if (OptionRow* row = row_without_name(rows)) return *row;
   fail_usage("\"{}\" is not understood. Options begin with --; pass --help to see them.",
@@ -80,6 +96,7 @@ void read_words(OptionRows& rows, const std::vector<std::string>& words) {
       fail_usage("{}: \"{}\" has control characters. Pass its folder, or rename it.", row.name,
                  one_line(value));
     }
+    refuse_removed(row.name, value);
     // The last value counts, so that a script can add options to those of its user.
     row.set(row.given() && list ? row.show() + "\n" + value : value,
             OptionRow::Source::command_line);
@@ -140,6 +157,14 @@ std::string hint(OptionRows& rows, std::string_view name, std::string_view prefi
   });
   const std::string separator = fmt::format(", {}", prefix);
   return near.empty() ? "" : fmt::format("{}{}?)", quoted, fmt::join(near, separator));
+}
+
+void refuse_removed(std::string_view name, std::string_view value, std::string_view place) {
+  for (const Removed& gone : kRemoved) {
+    if (name != gone.name || value != gone.value) continue;
+    fail_usage("{}{}{}{} does not exist. {}", place, name, value.empty() ? "" : " ", value,
+               gone.instead);
+  }
 }
 
 bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, char** argv,

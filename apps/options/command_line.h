@@ -16,6 +16,10 @@ namespace lockstep {
 /// each.
 std::string hint(OptionRows& rows, std::string_view name, std::string_view prefix);
 
+/// Throws the usage error if `name` is an option that former versions had, or `value` a value of
+/// it, with what to pass instead. `place` stands in front: "run.toml:3: ".
+void refuse_removed(std::string_view name, std::string_view value, std::string_view place = "");
+
 /// Adds --help, --help-all and --version, and reads the words into the rows. False if there is only
 /// `answer` to print. Throws the usage error.
 bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, char** argv,

@@ -13,6 +13,7 @@ OptionRow& row_of(const std::string& name, const std::string& place, OptionRows&
   const std::string shown = one_line(name);
   OptionRow* row = rows.find("--" + name);
   if (!row) {
+    refuse_removed("--" + name, "", place + ": ");
     fail_usage("{}: unknown option \"{}\"{}. Pass --help-all to see all names.", place, shown,
                hint(rows, name, ""));
   }
@@ -79,7 +80,9 @@ void read_config(const std::string& file, OptionRows& rows) {
     OptionRow& row = row_of(name, place, rows);
     if (row.source == OptionRow::Source::command_line) continue;
     try {
-      row.set(values_of(row, node, lines), OptionRow::Source::file);
+      const std::string value = values_of(row, node, lines);
+      refuse_removed(row.name, value);
+      row.set(value, OptionRow::Source::file);
     } catch (const Error& error) {
       fail_usage("{}: {}", place, error.what());
     }

@@ -279,9 +279,8 @@ void CheckpointChoice::declare(OptionRows& rows) {
 
 void CheckpointUse::declare(OptionRows& rows) {
   CheckpointChoice::declare(rows);
-  rows.choice("--precision", precision, "TYPE",
-              "Type of activations: fp32, bf16, or fp16 on GPUs [as trained]",
-              {"fp32", "bf16", "fp16"});
+  rows.choice("--precision", precision, "TYPE", "Type of activations: fp32 or bf16 [as trained]",
+              {"fp32", "bf16"});
   rows.text("--device", device, "NAME", "Device (see train_cifar --list)",
             [](const std::string& name) { find_device(name); })
       .suggests(names_of(devices()));

@@ -52,9 +52,7 @@ std::string words_of_texts(const OpenedData& data) {
 
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
   constexpr std::string_view kIs = " = ";
-  const auto optional = [](const auto& line) {
-    return line.first.ends_with(kFileContents) || line.first == kSampleWeights;
-  };
+  const auto optional = [](const auto& line) { return line.first.ends_with(kFileContents); };
   static_assert(kPackedContents.ends_with(kFileContents));
   std::map<std::string, std::string> present;
   for (const auto& [name, value] : named_values(now, kIs)) present[name] = value;

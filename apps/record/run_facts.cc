@@ -202,7 +202,6 @@ const Fact kTable[] = {
        return of_all_ranks(p.comm, p.device.arithmetic(p.step.model().type()));
      },
      Meaning::last_bits, "the arithmetic"},
-    {"tuning", Kind::text, [](const RunParts& p) -> Json { return p.device.tuning(); }},
     {"files", Kind::text, [](const RunParts& p) -> Json { return p.data.identity; }},
     {"sample_format", Kind::object,
      [](const RunParts& p) { return Json::parse(to_text(p.data.train->format())); }},

@@ -1,19 +1,17 @@
 #include "apps/run/run_setup.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "apps/record/broadcast.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/base/machine.h"
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/class_weights.h"
+#include "src/data/drawn_samples.h"
 #include "src/data/validation.h"
-#include "src/device/tuning.h"
 #include "src/files/file.h"
 
 namespace lockstep {
@@ -30,75 +28,6 @@ void require_two_classes(const Dataset& evaluated) {
   const std::vector<std::int64_t> samples = samples_by_class(evaluated);
   if (std::ranges::count_if(samples, [](std::int64_t count) { return count > 0; }) < 2)
     fail_usage("--best auc needs samples of two classes to evaluate. Pass another --best.");
-}
-
-/// The cache of tuning() for this device, library and program, because another program may not know
-/// these plans. Empty: there is no folder, or the program cannot be read.
-std::filesystem::path tuning_file(const std::filesystem::path& folder, const std::string& tuning) {
-  if (folder.empty()) return {};
-  try {
-    const std::string key = tuning.substr(0, tuning.find('\n')) + program_checksum();
-    return folder / fmt::format("tuning-{:08x}.txt", crc32c(key));
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-/// A damaged file is the same as none.
-void read_tuning(Device& device, const std::filesystem::path& file) {
-  try {
-    device.set_tuning(read_file(file).value_or(""));
-  } catch (const Error&) {
-  }
-}
-
-/// A file that cannot be written costs the next run the time.
-void write_tuning(const std::string& tuning, const std::filesystem::path& file) {
-  try {
-    make_directories(file.parent_path(), "cache directory");
-    replace_file(file, tuning);
-  } catch (const Error&) {
-  }
-}
-
-/// The number of lines of `one`, a tuning(), that are not in `other`.
-std::int64_t count_others(const std::string& one, const std::string& other) {
-  const std::vector<std::string> lines = lines_of(one);
-  return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
-    return other.find(line + '\n') == other.npos;
-  });
-}
-
-/// As tune().
-std::vector<std::string> measure(Device& device, const std::filesystem::path& folder,
-                                 const std::function<void()>& plan, const std::string& before) {
-  const bool resumes = !before.empty() && device.set_tuning(before);
-  const auto file = resumes ? std::filesystem::path() : tuning_file(folder, device.tuning());
-  if (!file.empty()) read_tuning(device, file);
-  const std::string known = device.tuning();
-  const auto begin = std::chrono::steady_clock::now();
-  device.tune(true);
-  try {
-    plan();
-  } catch (...) {
-    device.tune(false);
-    throw;
-  }
-  std::vector<std::string> notes = device.tune(false);
-  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  const std::string now = device.tuning(), timed = Tuning::timed_part(now);
-  if (!file.empty() && timed != known) write_tuning(timed, file);
-  if (const auto chosen = count_others(now, known); chosen > 0) {
-    const auto untimed = count_others(now, known + timed);
-    const std::string but = fmt::format(", but {} of them without timing, to save time", untimed);
-    notes.push_back(fmt::format("chose {} in {:.1f} s{}", counted(chosen, "kernel"), time.count(),
-                                untimed > 0 ? but : ""));
-  }
-  if (const auto gone = count_others(known, now); gone > 0) {
-    notes.push_back(fmt::format(
-        "the libraries no longer offer {} of the stored kernels, so these were timed again", gone));
-  }
-  return notes;
 }
 
 }  // namespace
@@ -145,7 +74,6 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
       fail_usage("--keep-best needs a validation set. Pass --validation 0.1, or omit --keep-best.");
     if (options.reports.best == "auc") require_two_classes(data.evaluated());
     options.data.set_augmentation(*data.train);
-    options.data.set_sampling(data);
   });
   expect_same(comm, "files of data", data.identity);
 }
@@ -183,20 +111,6 @@ void RunSetup::choose_device(Device* given) {
   agree(comm, [&] { require_precision(*device, options.model.precision); });
 }
 
-void RunSetup::choose_kernels(const std::string& before) {
-  const auto plan_step = [&] {
-    const Dataset& train = *data.train;
-    Model model(*device, entry, train.sample_shape(), train.classes(), plan.shard_batch,
-                options.model.precision, /*training=*/true);
-    model.group(options.optimizer.groups);
-    make_small_models(*device, entry, train.sample_shape(), train.classes(), model,
-                      options.model.small_images);
-    make_optimizer(options.optimizer.name, options.optimizer.own)->plan(*device, model.layout());
-  };
-  const auto notes = lockstep::choose_kernels(world, *device, plan_step, before);
-  plan.notes.insert(plan.notes.end(), notes.begin(), notes.end());
-}
-
 TrainingStep RunSetup::make_step(Timeline* timeline) const {
   recorder.phase("making the model");
   try {
@@ -218,40 +132,15 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step, std::int
       options.data.workers > 0 ? options.data.workers : std::max(1, placement.threads / 2);
   spec.pixels = options.data.pixels;
   spec.mixing = options.data.mixing;
-  spec.drawn = options.data.drawn_samples(*data.train);
+  if (options.data.balanced()) spec.drawn = std::make_shared<const BalancedSamples>(*data.train);
   return lockstep::make_loader(*device, *data.train, spec);
 }
 
 void require_precision(const Device& device, Type type) {
   const DeviceTraits& traits = device.traits();
   if (traits.computes(type)) return;
-  fail_usage("{} does not compute in {}. Pass {}.", traits.description, name_of(type),
-             traits.computes(Type::bf16)
-                 ? "--precision bf16, which has the range of fp32 and needs no loss scale"
-                 : "--precision fp32");
-}
-
-std::vector<std::string> choose_kernels(World& world, Device& device,
-                                        const std::function<void()>& plan,
-                                        const std::string& before) {
-  constexpr double kSlowTuning = 1800;  // seconds for the watchdog; 0: its default
-  world.flight_recorder().mine().phase("choosing kernels",
-                                       device.tuning().empty() ? 0 : kSlowTuning);
-  return tune(world.comm(), device, cache_folder(), plan, before);
-}
-
-std::vector<std::string> tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
-                              const std::function<void()>& plan, const std::string& before) {
-  if (comm.min(!device.tuning().empty()) == 0) return {};
-  std::vector<std::string> notes;
-  agree(comm, [&] {
-    if (comm.rank() == 0) notes = measure(device, folder, plan, before);
-  });
-  const std::string text = comm.broadcast(device.tuning());
-  agree(comm, [&] {
-    if (comm.rank() != 0) device.set_tuning(text);
-  });
-  return notes;
+  fail_usage("{} does not compute in {}. Pass --precision fp32.", traits.description,
+             name_of(type));
 }
 
 }  // namespace lockstep

@@ -34,9 +34,6 @@ class RunSetup {
   void plan_steps(const Position& start = {});
   /// `given`: outlives this; null: the device of the options.
   void choose_device(Device* given = nullptr);
-  /// Measures the libraries' kernels if the device can. `before`: the tuning() of the run that
-  /// resumes; empty: a new run.
-  void choose_kernels(const std::string& before = {});
   /// `timeline`: outlives the step; null: none is kept.
   TrainingStep make_step(Timeline* timeline = nullptr) const;
   /// From the first sample of step number `done` on.
@@ -62,19 +59,5 @@ HostRanks host_ranks(const Comm& comm);
 
 /// Throws a usage Error if `device` has no activations of `type`.
 void require_precision(const Device& device, Type type);
-
-/// Collective: tune() with the cache of this user.
-std::vector<std::string> choose_kernels(World& world, Device& device,
-                                        const std::function<void()>& plan,
-                                        const std::string& before = {});
-
-/// Collective. If `device` can measure kernels (Device::tune), rank 0 measures those that `plan`
-/// plans, and all ranks with its device and library use the same. Known kernels are not measured
-/// again: those in `before`, the tuning() of a run that resumes, or else those of earlier runs in
-/// `folder`, which gets the new ones. Empty: there is none. A folder that cannot be written only
-/// costs the next run the time. Returns on rank 0 notes for users: "chose 41 kernels in 12.3 s",
-/// and kernels that were replaced or left out. Throws AgreedError if planning fails.
-std::vector<std::string> tune(const Comm& comm, Device& device, const std::filesystem::path& folder,
-                              const std::function<void()>& plan, const std::string& before = {});
 
 }  // namespace lockstep

@@ -22,8 +22,7 @@
 namespace lockstep {
 namespace {
 
-// Texts of a checkpoint: a dynamic loss scale, SavedResiduals.
-constexpr const char* kLossScale = "loss_scale";
+/// Text of a checkpoint: the number of its sections of residuals (gather_residuals()).
 constexpr const char* kResiduals = "residuals";
 
 /// Enough for state_text() of any step.
@@ -92,25 +91,20 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   });
   load_on_all_ranks(setup_.comm, checkpoint.get(), step_.layout(), step_.sections());
   RunProgress progress;
-  LossScale scale = step_.loss_scale();
-  SavedResiduals saved;
+  std::int64_t residuals = 0;
   const auto& texts = resumption.metadata.texts;
-  const auto text = [&](const char* name) {
-    const auto found = texts.find(name);
-    return found == texts.end() ? "" : found->second;
-  };
   agree(setup_.comm, [&] {
     try {
       progress = RunProgress::from(texts, resumption.metadata.position.step);
-      if (!text(kLossScale).empty()) scale = LossScale::from(text(kLossScale));
-      if (!text(kResiduals).empty()) saved = SavedResiduals::from(text(kResiduals));
+      if (const auto found = texts.find(kResiduals); found != texts.end())
+        residuals = parse_number<std::int64_t>(kResiduals, found->second, Bounds::at_least(1));
     } catch (const std::exception& error) {
       fail("{} is damaged: {}. Use another file.", resumption.file, error.what());
     }
   });
-  step_.restored(scale);
-  const std::string note = restore_residuals(setup_.comm, checkpoint.get(), saved, step_.layout(),
-                                             step_.loss_scale().scale, step_.own_sections());
+  step_.restored();
+  const std::string note = restore_residuals(setup_.comm, checkpoint.get(), residuals,
+                                             step_.layout(), step_.own_sections());
   if (!note.empty()) notes.push_back(note);
   only_in_memory_ = resumption.in_memory;
   last_file_ = resumption.file;
@@ -152,7 +146,7 @@ void Saver::begin(const Resumption& resumption, std::vector<std::string>& notes)
   }
   if (step_.state().average)
     std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
-  step_.restored(step_.loss_scale());
+  step_.restored();
 }
 
 bool Saver::is_due() {
@@ -325,8 +319,7 @@ CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progres
   if (!setup_.data.vocabulary.empty()) texts[kVocabulary] = setup_.data.vocabulary;
   texts["model"] = setup_.options.model.name;  // for errors of net/checkpoint.h
   for (const auto& [name, text] : progress.texts(setup_.options.reports)) texts[name] = text;
-  if (setup_.options.loss_scaling().dynamic) texts[kLossScale] = step_.loss_scale().text();
-  if (residuals > 0) texts[kResiduals] = SavedResiduals{step_.loss_scale().scale, residuals}.text();
+  if (residuals > 0) texts[kResiduals] = std::to_string(residuals);
   return result;
 }
 

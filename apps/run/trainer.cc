@@ -309,7 +309,6 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   plan_run_of(setup, resumption, notes);
   setup.choose_device(device);
   look_for_stop();
-  setup.choose_kernels(resumption.before.text("tuning"));
   return train_network(setup, resumption, place, memory.get(), stop_requested, look_for_stop,
                        base_memory);
 }

@@ -33,8 +33,7 @@ class TrainingLoop {
         reporter_(parts.reporter),
         saver_(parts.saver),
         stragglers_(parts.setup.comm),
-        progress_(progress),
-        skipped_before_(parts.step.loss_scale().skipped) {
+        progress_(progress) {
     const Comm& comm = parts.setup.comm;
     if (parts.setup.options.ranks.tunes_shares && comm.size() > 1)
       share_tuner_.emplace(comm.duplicate(), plan_.shares);
@@ -207,7 +206,6 @@ class TrainingLoop {
     r.epoch = plan_.epoch_at(done);
     r.learning_rate = rate_at(done - 1);
     r.timed = parts_.setup.device->traits().memory_is_host;
-    r.scaled = parts_.setup.options.loss_scaling().dynamic;
     r.straggler = stragglers_.find(done, times.exposed, clock_.trained(now));
     reporter_.step(r);
     reporter_.hosts(done, stragglers_.hosts());
@@ -299,8 +297,7 @@ class TrainingLoop {
   void summarize(std::int64_t done, const char* status) {
     saver_.finish();
     if (weights_.step != done) weights_ = {done, hasher()()};
-    reporter_.summary(done, clock_.trained(now_seconds()),
-                      step_.loss_scale().skipped - skipped_before_, progress_, weights_.sha256);
+    reporter_.summary(done, clock_.trained(now_seconds()), progress_, weights_.sha256);
     reporter_.record(status, done, clock_.trained(now_seconds()), progress_, weights_.sha256);
   }
 
@@ -352,7 +349,6 @@ class TrainingLoop {
     std::int64_t step = -1;
     std::string sha256;
   } weights_;
-  std::int64_t skipped_before_ = 0;  ///< steps, when this start began
 };
 
 }  // namespace

@@ -5,13 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "apps/step/rank_sum.h"
+#include "apps/step/shard_slots.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
 
 namespace lockstep {
 
-class DenseSum : public RankSum {
+/// Used by the computing thread.
+class DenseSum {
  public:
   /// References and `timeline` (null: none) outlive it. `reducer` was made for `buckets` and
   /// `count` elements. This rank has the shards `own` of `all`. `computing` is the stream of the
@@ -21,17 +22,25 @@ class DenseSum : public RankSum {
            GradientBuckets::Reduced reduced, RankRecorder& recorder, Track* timeline);
   /// Stops the thread of the buckets, then blocks until both streams are done, because their work
   /// uses memory of the whole step.
-  ~DenseSum() override;
+  ~DenseSum();
 
-  bool owns(Range) const override { return true; }
-  void written(int shard, int slot, Range range) override;
-  void finish() override { buckets_->finish(); }
-  void rethrow_errors() override {
+  /// The work that writes `range` for own shard number `shard` is enqueued, in slot `slot`: the
+  /// gradients of one layer, or the header. Shards come in order; the ranges of a shard come in
+  /// arena order. Never waits.
+  void written(int shard, int slot, Range range);
+  /// Blocks until all sums of the step are in order: later work on Reducer::stream() finds them.
+  /// Throws Error if a message fails.
+  void finish() { buckets_->finish(); }
+  /// Throws the errors of sums in streams, which no other call reports.
+  void rethrow_errors() {
     if (reducer_.traits().in_stream) reducer_.advance();
   }
-  void abort() noexcept override { reducer_.abort(); }
-  double seconds() const override { return buckets_->exposed_seconds(); }
-  std::size_t bytes() const override { return shard_sum_->bytes(); }
+  /// Reducer::abort().
+  void abort() noexcept { reducer_.abort(); }
+  /// Seconds that the computing thread has waited since construction.
+  double seconds() const { return buckets_->exposed_seconds(); }
+  /// Memory that this rank holds for it.
+  std::size_t bytes() const { return shard_sum_->bytes(); }
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
   /// Collective, between two steps: this rank has the shards `own` from now on, one of `shares`.
   void share(const Shares& shares, Range own);

@@ -1,11 +1,9 @@
 #include "apps/step/error_feedback.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <span>
 
-#include "apps/step/rank_sum.h"
 #include "apps/step/replica_check.h"
 #include "src/base/check.h"
 #include "src/base/plural.h"
@@ -26,40 +24,7 @@ std::vector<int> keepers(const Comm& comm, bool residual) {
   return ranks;
 }
 
-/// The residual of one rank while the loss scale changes. It is in units of scaled gradients, so it
-/// follows the scale. A skipped step does not change it.
-class ErrorFeedback : public RankSum {
- public:
-  ErrorFeedback(const Layout& layout, float* residual, bool dynamic)
-      : layout_(layout), residual_(residual), before_(dynamic ? layout.count : 0) {}
-
-  void begin_step() override {
-    std::copy_n(residual_, before_.size(), before_.begin());
-    pending_ = !before_.empty();
-  }
-  bool pending() const override { return pending_; }
-  void commit_or_undo(const LossScale& scale) override {
-    if (scale.skipped_last()) std::copy(before_.begin(), before_.end(), residual_);
-    if (scale.scale != scale.last) scale_trained(layout_, scale.scale / scale.last, residual_);
-    pending_ = false;
-  }
-  std::size_t bytes() const override { return before_.size() * sizeof(float); }
-  std::vector<Section> sections() override { return {{"wire", residual_}}; }
-
- private:
-  const Layout& layout_;
-  float* residual_;
-  std::vector<float> before_;  ///< before the last step; empty: the scale is constant
-  bool pending_ = false;
-};
-
 }  // namespace
-
-std::unique_ptr<RankSum> make_error_feedback(const SumContext& o) {
-  float* const residual = o.reducer.traits().residual;
-  if (residual == nullptr) return nullptr;
-  return std::make_unique<ErrorFeedback>(o.layout, residual, o.dynamic);
-}
 
 std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const Layout& layout,
                                            const std::vector<Section>& own,
@@ -89,30 +54,8 @@ std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool residual) 
   return ranks == 0 ? 0 : (2 * ranks + 1) * static_cast<std::size_t>(layout.count) * sizeof(float);
 }
 
-void scale_trained(const Layout& layout, float factor, float* values) {
-  for (const Parameter& parameter : layout.parameters) {
-    if (!parameter.trained()) continue;
-    float* const first = values + parameter.range.begin;
-    std::for_each_n(first, parameter.range.count, [factor](float& value) { value *= factor; });
-  }
-}
-
-std::string SavedResiduals::text() const { return fmt::format("scale {}, ranks {}", scale, ranks); }
-
-SavedResiduals SavedResiduals::from(const std::string& text) {
-  SavedResiduals kept;
-  long long ranks = 0;
-  const bool read = std::sscanf(text.c_str(), "scale %f, ranks %lld", &kept.scale, &ranks) == 2;
-  kept.ranks = ranks;
-  require(read && kept.text() == text && kept.scale >= 1 && kept.scale <= LossScaling::kHighest &&
-              ranks > 0,
-          "\"{}\" does not describe residuals of --wire", text);
-  return kept;
-}
-
-std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint,
-                              const SavedResiduals& before, const Layout& layout, float scale,
-                              const std::vector<Section>& own) {
+std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint, std::int64_t before,
+                              const Layout& layout, const std::vector<Section>& own) {
   const auto count = static_cast<std::size_t>(layout.count);
   const std::vector<int> ranks = keepers(comm, !own.empty());
   agree(comm, [&] {
@@ -120,17 +63,16 @@ std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint,
     std::int64_t there = 0;
     while (checkpoint->has(section_name(there))) ++there;
     require(
-        there == before.ranks,
+        there == before,
         "{} is damaged: it contains the --wire residuals of {} instead of {}. Use another file.",
-        checkpoint->file().string(), counted(there, "rank"), counted(before.ranks, "rank"));
+        checkpoint->file().string(), counted(there, "rank"), counted(before, "rank"));
   });
-  if (before.ranks == 0) return "";
+  if (before == 0) return "";
   if (ranks.empty()) return "the checkpoint's --wire residuals are dropped";
-  const bool same = ranks.size() == static_cast<std::size_t>(before.ranks);
+  const bool same = ranks.size() == static_cast<std::size_t>(before);
   std::vector<float> passing(count);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(before.ranks); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(before); ++i) {
     load_on_all_ranks(comm, checkpoint, layout, {{section_name(i), passing.data()}});
-    if (scale != before.scale) scale_trained(layout, scale / before.scale, passing.data());
     if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
     float* const residual = own.front().arena;
     std::transform(residual, residual + count, passing.begin(), residual, std::plus<>());
@@ -138,7 +80,7 @@ std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint,
   if (same) return "";
   return fmt::format(
       "one rank gets the --wire residuals of {}: this run differs from one that never stopped",
-      counted(before.ranks, "rank"));
+      counted(before, "rank"));
 }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// GradientSync: everything that a step sums over the ranks, through the interface RankSum.
+// GradientSync: everything that a step sums over the ranks: the gradients (dense_sum.h) and the
+// statistics of layers (sync_batch_norm.h).
 #pragma once
 
 #include <memory>
@@ -7,6 +8,7 @@
 
 #include "apps/step/dense_sum.h"
 #include "apps/step/step_parts.h"
+#include "net/checkpoint.h"
 
 namespace lockstep {
 
@@ -15,30 +17,20 @@ class GradientSync {
  public:
   /// Moves the reducer, the buckets and sync_bn out of `parts`. Other references and `timeline`
   /// (null: none) outlive it. `computing` is the stream of the computing thread. `plan`: of this
-  /// rank. `dynamic`: the loss is scaled dynamically. `reduced` is called for each bucket whose sum
-  /// is in order (GradientBuckets).
+  /// rank. `reduced` is called for each bucket whose sum is in order (GradientBuckets).
   GradientSync(StepParts& parts, Device& device, const Layout& layout, const RunPlan& plan,
-               bool dynamic, Stream& computing, GradientBuckets::Reduced reduced,
-               RankRecorder& recorder, Track* timeline);
+               Stream& computing, GradientBuckets::Reduced reduced, RankRecorder& recorder,
+               Track* timeline);
 
   /// The listener for all gradients of own shard number `shard`, in slot `slot`. Valid until the
   /// next call for this slot.
   GradientListener& of(int shard, int slot);
   /// Collective, between two steps: `plan` has other shares.
   void share(const RunPlan& plan) { dense_->share(plan.shares, plan.own()); }
-  /// RankSum::begin_step() of each.
-  void begin_step();
   /// The work that writes the header of this shard is enqueued.
-  void header_written(int shard, int slot) {
-    const Range header{0, Layout::kHeader};
-    owner(header).written(shard, slot, header);
-  }
-  /// RankSum::finish() of each.
-  void finish();
-  /// RankSum::pending() of any.
-  bool pending() const;
-  /// RankSum::commit_or_undo() of each that is pending().
-  void commit_or_undo(const LossScale& scale);
+  void header_written(int shard, int slot) { dense_->written(shard, slot, {0, Layout::kHeader}); }
+  /// DenseSum::finish()
+  void finish() { dense_->finish(); }
 
   /// The sums: layout.count floats in memory of the device.
   float* gradients() const { return reducer_->gradients(); }
@@ -48,34 +40,31 @@ class GradientSync {
   Policy policy() const { return policy_; }
   ShardSlots& slots() { return sync_bn_ ? *sync_bn_ : one_slot_; }
   const std::vector<Range>& buckets() const { return dense_->buckets(); }
-  /// RankSum::rethrow_errors() of each.
+  /// Throws the errors of sums in streams, which no other call reports.
   void rethrow_errors();
-  /// RankSum::abort() of each. All end side by side.
+  /// Reducer::abort() of each. All end side by side.
   void abort() noexcept;
 
-  double seconds() const;
+  /// Seconds that the computing thread has waited since construction.
+  double seconds() const { return dense_->seconds() + (sync_bn_ ? sync_bn_->seconds() : 0); }
+  /// Memory that this rank holds for the sums.
   std::size_t bytes() const;
-  /// RankSum::sections() of all.
-  std::vector<Section> sections();
+  /// ReducerTraits::residual, which belongs to the state of this rank only: none or one section.
+  /// The caller may read and write it between steps.
+  std::vector<Section> sections() const;
 
  private:
   struct Listener : GradientListener {
-    void written(int layer) override {
-      const Range range = sync->ranges_[layer];
-      sync->owner(range).written(shard, slot, range);
-    }
+    void written(int layer) override { sync->dense_->written(shard, slot, sync->ranges_[layer]); }
     GradientSync* sync;
     int shard, slot;
   };
-  RankSum& owner(Range range) const;
 
   Policy policy_;
   std::unique_ptr<Reducer> reducer_;
   std::unique_ptr<SyncBatchNorm> sync_bn_;  ///< null: each shard has its own statistics
   ShardSlots one_slot_;
-  std::vector<std::unique_ptr<RankSum>> others_;
   std::unique_ptr<DenseSum> dense_;  ///< last, because its work uses the others until it ends
-  std::vector<RankSum*> sums_;       ///< all of the above; DenseSum, which owns the rest, is last
   std::vector<Range> ranges_;        ///< by layer number; empty for layers without parameters
   std::vector<Listener> listeners_;  ///< by slot
 };

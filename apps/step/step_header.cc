@@ -35,12 +35,8 @@ void write_header(Stream& stream, Score* score, const StepInput* now, std::int64
 }
 
 StepTotals read_header(const float* header, std::int64_t global_batch) {
-  return {header[kLoss],
-          header[kTop1] / static_cast<double>(global_batch),
-          header[kStop] > 0,
-          header[kSave] > 0,
-          0,
-          {}};
+  return {header[kLoss], header[kTop1] / static_cast<double>(global_batch), header[kStop] > 0,
+          header[kSave] > 0};
 }
 
 }  // namespace lockstep

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "net/loss.h"
-#include "net/loss_scale.h"
 #include "net/optimizer.h"
 
 namespace lockstep {
@@ -15,8 +14,6 @@ namespace lockstep {
 /// step can be repeated.
 struct StepInput {
   UpdateRates rates;
-  /// The candidates for `rates` if the loss is scaled dynamically.
-  RatesBySkips by_skips;
   /// 1 if this rank votes for it, else 0.
   float stop = 0, save = 0;
   /// Position of the step's samples in the run's stream, which keys their random numbers.
@@ -32,8 +29,6 @@ struct StepTotals {
   bool stop = false, save = false;
   /// The loss term of weight decay before the step; 0 if the caller did not ask for it.
   double penalty = 0;
-  /// After the step.
-  LossScale loss_scale = {};
   /// The host has waited for the end of the step, so the device has just done it.
   bool waited = false;
 };

@@ -204,7 +204,8 @@ struct RankOptions {
     rows.type("--wire", wire,
               "Type of gradients in messages between hosts: fp32, bf16 or fp16\n"
               "Error feedback adds the rounding error to the next step's gradients. With --reducer "
-              "direct the type also applies between ranks of a host.")
+              "direct the type also applies between ranks of a host.",
+              {"fp32", "bf16", "fp16"})
         .shapes_weights();
     rows.entry("--progress", progress, "Progress of the all-reduce during backward (see --list)",
                policies());
@@ -268,7 +269,6 @@ struct StepOptions {
     if (const char* most = std::getenv(kCtas))
       ranks.nccl_max_ctas = parse_number<int>(kCtas, most, Bounds::at_least(1, kMostCtas));
   }
-  LossScaling loss_scaling() const { return optimizer.loss_scaling(model.precision); }
 };
 
 }  // namespace lockstep

@@ -132,7 +132,6 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& op
           .timeout_seconds = options.ranks.timeout,
           .nccl_max_ctas = options.ranks.nccl_max_ctas,
           .wire = options.ranks.wire,
-          .overflows = options.loss_scaling().on(),
           .exact = Layout::kHeader};
 }
 

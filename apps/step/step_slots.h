@@ -15,7 +15,6 @@ namespace lockstep {
 struct StepAnswer {
   float header[Layout::kHeader];  ///< the sum over shards and ranks
   double penalty;
-  LossScale loss_scale;
 };
 
 /// One thread.
@@ -31,7 +30,6 @@ class StepSlots {
 
   /// For 1 + DeviceTraits::run_ahead steps at once.
   explicit StepSlots(Device& device) : ahead_(device.traits().run_ahead) {
-    expect(ahead_ <= Device::kMostAhead, "a device runs too far ahead");
     for (int slot = 0; slot <= ahead_; ++slot) {
       slots_.push_back({device.allocate(sizeof(StepInput), Place::host),
                         device.allocate(sizeof(StepAnswer), Place::host), device.event()});

@@ -1,7 +1,6 @@
 #include "apps/step/step_update.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "src/base/clock.h"
 
@@ -11,23 +10,16 @@ StepUpdate::StepUpdate(Device& device, Stream& stream, bool in_stream, const Lay
                        const std::vector<Range>& buckets, const Optimizer& optimizer,
                        const TrainingState& state, const StepOptions& options, const RunPlan& plan,
                        Track* timeline)
-    : device_(device),
-      stream_(stream),
+    : stream_(stream),
       layout_(layout),
       optimizer_(optimizer),
       state_(state),
       plan_(plan),
       timeline_(timeline),
       ema_(options.optimizer.ema),
-      scaling_(options.loss_scaling()),
-      waits_for_all_(options.optimizer.clip_norm > 0 || scaling_.dynamic ||
-                     (optimizer.layerwise() && !in_stream)) {
+      waits_for_all_(options.optimizer.clip_norm > 0 || (optimizer.layerwise() && !in_stream)) {
   if (options.optimizer.clip_norm > 0)
     clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
-  if (scaling_.on()) {
-    scaler_ = std::make_unique<LossScaler>(device, layout, scaling_);
-    set_loss_scale({.scale = scaling_.scale, .last = scaling_.scale});
-  }
   if (optimizer.layerwise() && !waits_for_all_) {
     beside_ = device.stream(Priority::high);
     summed_ = device.event();
@@ -61,22 +53,10 @@ void StepUpdate::plan_spans(const std::vector<Range>& buckets) {
   }
 }
 
-void StepUpdate::plan_rates(std::int64_t step, float rate, std::int64_t ahead,
-                            StepInput& input) const {
-  input.rates = rates_at(step, rate, loss_scale_.skipped);
-  input.by_skips.skipped = loss_scale_.skipped;
-  for (std::int64_t more = 0; scaling_.dynamic && more <= ahead; ++more)
-    input.by_skips.rates[more] = rates_at(step, rate, loss_scale_.skipped + more);
-}
-
-/// The optimizer and the average do not count skipped steps. Learning rates do, because they depend
-/// on the samples read.
-UpdateRates StepUpdate::rates_at(std::int64_t step, float rate, std::int64_t skipped) const {
-  const std::int64_t counted = step - skipped;
+UpdateRates StepUpdate::rates_at(std::int64_t step, float rate) const {
   UpdateRates rates{.rate = rate,
-                    .average_decay = average_decay(ema_, counted),
-                    .corrections = optimizer_.corrections(counted),
-                    .scale = 1 / scaling_.scale};
+                    .average_decay = average_decay(ema_, step),
+                    .corrections = optimizer_.corrections(step)};
   const double epoch = plan_.epoch_at(step);
   for (std::size_t n = 0; n < layout_.epochs.size(); ++n) {
     const double end = layout_.epochs[n];
@@ -91,7 +71,6 @@ void StepUpdate::reduced(std::size_t bucket, StepInput* now) {
 }
 
 void StepUpdate::finish(StepInput* now) {
-  if (scaling_.dynamic) scaler_->enqueue(stream_, state_.gradients, &now->by_skips, &now->rates);
   if (clip_) clip_->enqueue(stream_, state_.gradients, &now->rates);
   if (waits_for_all_) apply(spans_.front(), now);
   if (!beside_) return;
@@ -111,23 +90,6 @@ void StepUpdate::apply(const std::vector<UpdateSpan>& spans, const StepInput* no
   const double seconds = now_seconds() - start;
   all_ns_ += static_cast<std::int64_t>(seconds * 1e9);
   if (std::this_thread::get_id() == computes_) own_seconds_ += seconds;
-}
-
-void StepUpdate::copy_scale(Stream& stream, LossScale* to) const {
-  if (scaler_) device_.copy(stream, to, scaler_->state(), sizeof *to);
-}
-
-void StepUpdate::restore_scale(LossScale scale) {
-  scale.scale = std::min(scale.scale, scaling_.highest);  // a checkpoint's without clipping
-  if (scaling_.dynamic) set_loss_scale(scale);
-}
-
-void StepUpdate::set_loss_scale(const LossScale& scale) {
-  loss_scale_ = scale;
-  const Memory host = device_.allocate(sizeof scale, Place::host);
-  std::memcpy(host.get(), &scale, sizeof scale);
-  device_.copy(stream_, scaler_->state(), host.get(), sizeof scale);
-  stream_.synchronize();
 }
 
 }  // namespace lockstep

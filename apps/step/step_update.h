@@ -1,4 +1,4 @@
-// StepUpdate: from the gradient sums of a step to new weights: loss scale, clipping, optimizer.
+// StepUpdate: from the gradient sums of a step to new weights: clipping and optimizer.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,6 @@
 #include "apps/step/step_header.h"
 #include "apps/step/step_options.h"
 #include "net/clip.h"
-#include "net/loss_scale.h"
 #include "net/optimizer.h"
 #include "src/base/timeline.h"
 
@@ -31,42 +30,22 @@ class StepUpdate {
   /// may be left, and it uses memory of the whole step.
   void synchronize();
 
-  /// Writes the rates of step number `step` to `input`, while up to `ahead` steps before it are
-  /// under way.
-  void plan_rates(std::int64_t step, float rate, std::int64_t ahead, StepInput& input) const;
+  /// The rates of step number `step`, with learning rate `rate`.
+  UpdateRates rates_at(std::int64_t step, float rate) const;
 
   /// Bucket number `bucket` is in order. Any thread, one call at a time. `now` is the device's.
   void reduced(std::size_t bucket, StepInput* now);
   /// All buckets are in order, and reduced() has been called for each. Computing thread.
   void finish(StepInput* now);
 
-  /// The loss scale, in memory of the device; null: the loss is not scaled.
-  const float* loss_factor() const { return scaler_ ? scaler_->factor() : nullptr; }
-  /// Enqueues in `stream` a copy of the scale after this step to `to`, memory of the host, if the
-  /// loss is scaled.
-  void copy_scale(Stream& stream, LossScale* to) const;
-  /// A step has ended with `scale`.
-  void collected(const LossScale& scale) {
-    if (scaler_) loss_scale_ = scale;
-  }
-  /// After the last step that was collected.
-  const LossScale& loss_scale() const { return loss_scale_; }
-  bool scales() const { return scaler_ != nullptr; }
-  /// A run resumes with `scale`, if the loss is scaled dynamically. Blocks.
-  void restore_scale(LossScale scale);
-
   /// Seconds since construction, on all threads; own_seconds(): on the computing thread.
   double seconds() const { return static_cast<double>(all_ns_) * 1e-9; }
   double own_seconds() const { return own_seconds_; }
 
  private:
-  /// `skipped`: skipped steps before it.
-  UpdateRates rates_at(std::int64_t step, float rate, std::int64_t skipped) const;
   void plan_spans(const std::vector<Range>& buckets);
   void apply(const std::vector<UpdateSpan>& spans, const StepInput* now);
-  void set_loss_scale(const LossScale& scale);
 
-  Device& device_;
   Stream& stream_;
   const Layout& layout_;
   const Optimizer& optimizer_;
@@ -74,10 +53,7 @@ class StepUpdate {
   const RunPlan& plan_;
   Track* timeline_;
   float ema_;
-  LossScaling scaling_;
   std::unique_ptr<GradientClip> clip_;  ///< null: gradients are not clipped
-  std::unique_ptr<LossScaler> scaler_;  ///< null: the loss is not scaled
-  LossScale loss_scale_;
   /// By bucket; a single list for all if no update may begin before all gradients are summed.
   std::vector<std::vector<UpdateSpan>> spans_;
   const std::thread::id computes_ = std::this_thread::get_id();

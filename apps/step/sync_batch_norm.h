@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "apps/step/rank_sum.h"
+#include "apps/step/shard_slots.h"
 #include "collectives/reducer.h"
 
 namespace lockstep {
@@ -26,7 +26,8 @@ class RankRecorder;
 /// each length. Empty: there are no statistics.
 std::vector<Range> buckets_of_statistics(const Layout& layout);
 
-class SyncBatchNorm : public RankSum, public ShardSlots, private AcrossShards {
+/// Used by the computing thread.
+class SyncBatchNorm : public ShardSlots, private AcrossShards {
  public:
   /// This rank has the shards `own` of `all`; several need memory of the host. `reducer` was made
   /// for `buckets`. `recorder` learns when this rank waits for others; null: no watchdog needs to
@@ -40,10 +41,11 @@ class SyncBatchNorm : public RankSum, public ShardSlots, private AcrossShards {
   AcrossShards* across(int slot) override;
   /// Between two sums, the work of slot 0 comes first.
   void run() override;
-  void rethrow_errors() override;
-  void abort() noexcept override { reducer_->abort(); }
-  double seconds() const override { return seconds_; }
-  std::size_t bytes() const override { return reducer_->traits().bytes; }
+  /// As DenseSum.
+  void rethrow_errors();
+  void abort() noexcept { reducer_->abort(); }
+  double seconds() const { return seconds_; }
+  std::size_t bytes() const { return reducer_->traits().bytes; }
 
  private:
   class Queue;

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "apps/step/error_feedback.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -32,10 +31,8 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   StepSlots::Slot& slot = slots_.next();
   recorder_.step(step + 1);
   const TimedSpan span(compute_track(), "step", step + 1);
-  commit_or_undo();
-  sync_->begin_step();
   StepInput& input = *slot.input();
-  update_->plan_rates(step, rate, slots_.under_way(), input);
+  input.rates = update_->rates_at(step, rate);
   recorder_.phase("loading");
   const double waited = loader.waited_seconds();
   // Later steps are no concern of the last ones.
@@ -62,7 +59,6 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
     }
   });
   device_.copy(*stream_, answer->header, sync_->gradients(), sizeof answer->header);
-  update_->copy_scale(*stream_, &answer->loss_scale);
   slot.done->record(*stream_);
   times_.loader += loader.waited_seconds() - waited;
   slots_.enqueued();
@@ -112,8 +108,8 @@ void TrainingStep::forward_shard(int shard, int slot) {
   part.across = sync_->slots().across(slot);
   const View logits = models_.forward(stream, batch.images, part, slot);
   softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
-                        models_.logits_gradient(slot), score(), nullptr, loss_.smoothing,
-                        batch.other_labels, batch.weights, update_->loss_factor(), loss_.factors);
+                        models_.logits_gradient(slot), score(), nullptr, smoothing_,
+                        batch.other_labels, batch.weights, class_weights());
   write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
                sync_->gradients());
   sync_->header_written(shard, slot);
@@ -153,11 +149,9 @@ std::optional<StepTotals> TrainingStep::collect(bool all) {
   if (slot == nullptr) return std::nullopt;
   const bool waited = wait_for(*slot);
   const StepAnswer& answer = *slot->answer();
-  update_->collected(answer.loss_scale);
   StepTotals totals = read_header(answer.header, plan_.global_batch);
   totals.penalty = answer.penalty;
   totals.waited = waited;
-  if (update_->scales()) totals.loss_scale = answer.loss_scale;
   return totals;
 }
 
@@ -197,13 +191,6 @@ bool TrainingStep::wait_for(const StepSlots::Slot& slot) {
   return waited;
 }
 
-/// Waits until it is known whether the last step was skipped, if a sum needs to know it.
-void TrainingStep::commit_or_undo() {
-  if (!sync_->pending()) return;
-  wait_for(slots_.last());
-  sync_->commit_or_undo(slots_.last().answer()->loss_scale);
-}
-
 void TrainingStep::enqueue_penalty(StepAnswer* answer) {
   auto* total = static_cast<double*>(block_.at(penalty_));
   penalty(*stream_, layout(), state().parameters, state().decays, total + 1, total);
@@ -221,6 +208,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
       recorder_(recorder),
       timeline_(timeline),
       plan_(plan),
+      smoothing_(options.optimizer.label_smoothing),
       graphs_(!options.device.no_graph),
       bucket_mb_(parts.bucket_mb),
       stream_(device.stream()),
@@ -245,25 +233,22 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
   now_ = block_.reserve(sizeof(StepInput));
   penalty_ = block_.reserve((1 + penalty_parts(layout())) * sizeof(double));
   block_.allocate(device);
-  set_loss(options.optimizer);
+  set_class_weights();
   sync_ = std::make_unique<GradientSync>(
-      parts, device, layout(), plan, options.loss_scaling().dynamic, *stream_,
-      [this](int bucket, Range) { update(bucket); }, recorder, communication);
+      parts, device, layout(), plan, *stream_, [this](int bucket, Range) { update(bucket); },
+      recorder, communication);
   stream_->synchronize();
 }
 
-void TrainingStep::set_loss(const UpdateOptions& options) {
-  loss_.smoothing = options.label_smoothing;
-  if (options.loss == "focal") loss_.factors.focal_gamma = options.focal_gamma;
+void TrainingStep::set_class_weights() {
   const std::vector<float>& weights = plan_.class_weights;
   if (weights.empty()) return;
   const std::size_t bytes = weights.size() * sizeof(float);
   const Memory host = device_.allocate(bytes, Place::host);
   std::memcpy(host.get(), weights.data(), bytes);
-  loss_.class_weights = device_.allocate(bytes, Place::device);
-  device_.copy(*stream_, loss_.class_weights.get(), host.get(), bytes);
+  class_weights_ = device_.allocate(bytes, Place::device);
+  device_.copy(*stream_, class_weights_.get(), host.get(), bytes);
   stream_->synchronize();
-  loss_.factors.class_weights = {loss_.class_weights.get(), {std::ssize(weights)}, Type::f32};
 }
 
 TrainingStep::~TrainingStep() {
@@ -281,8 +266,8 @@ void TrainingStep::share() {
 double TrainingStep::loss_now() {
   const Batch& last = batches_.back();
   const View logits = models_.forward(*stream_, last.images, batch_of(plan_.own_shards - 1));
-  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, loss_.smoothing,
-                        last.other_labels, last.weights, nullptr, loss_.factors);
+  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, smoothing_,
+                        last.other_labels, last.weights, class_weights());
   auto* seen = reinterpret_cast<Score*>(score_now_.get());
   device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();
@@ -293,29 +278,11 @@ double TrainingStep::loss_now() {
   return loss;
 }
 
-std::vector<Section> TrainingStep::own_sections() {
-  commit_or_undo();
-  return sync_->sections();
-}
-
 std::string TrainingStep::statistics() const {
   if (buckets_of_statistics(layout()).empty()) return {};
   if (!sync_bn()) return "shard";
   const int batches = plan_.own_shards / shards_at_once();
   return batches == 1 ? "global_batch" : fmt::format("micro_batch_of_{}", batches);
-}
-
-const float* TrainingStep::gradients() {
-  const float* host = memory_->read(sync_->gradients());
-  if (!update_->scales()) return host;
-  unscaled_.assign(host, host + layout().count);
-  scale_trained(layout(), 1 / loss_scale().last, unscaled_.data());
-  return unscaled_.data();
-}
-
-void TrainingStep::restored(const LossScale& loss_scale) {
-  update_->restore_scale(loss_scale);
-  memory_->restored();
 }
 
 StepTimes TrainingStep::times() const {

@@ -101,21 +101,16 @@ class TrainingStep {
   std::vector<Section> sections() { return memory_->sections(); }
   /// The weights as the host sees them, until the next step.
   const float* weights() { return memory_->weights(); }
-  /// GradientSync::sections() of this rank, when all steps are collected, in units of
-  /// loss_scale().scale.
-  std::vector<Section> own_sections();
-  /// Call after writing the state of a run to sections(). The run resumes with `loss_scale` if the
-  /// loss is scaled dynamically.
-  void restored(const LossScale& loss_scale);
-  /// After the last step that was collected.
-  const LossScale& loss_scale() const { return update_->loss_scale(); }
+  /// GradientSync::sections() of this rank, when all steps are collected.
+  std::vector<Section> own_sections() const { return sync_->sections(); }
+  /// Call after writing the state of a run to sections().
+  void restored() { memory_->restored(); }
   /// Bytes of sections().
   std::size_t saved_bytes() const { return memory_->saved_bytes(); }
   /// The weights that evaluation uses.
   float* evaluated() { return state().average ? state().average : state().parameters; }
-  /// Mean gradients of the last step as the host sees them, until the next step. They may contain
-  /// Inf or NaN if the step was skipped.
-  const float* gradients();
+  /// Mean gradients of the last step as the host sees them, until the next step.
+  const float* gradients() { return memory_->read(sync_->gradients()); }
 
   StepTimes times() const;
   /// Bytes of each part on this rank.
@@ -136,11 +131,13 @@ class TrainingStep {
   template <class Work>
   void or_abort(Work work);
   bool wait_for(const StepSlots::Slot& slot);
-  void commit_or_undo();
   TrainingBatch batch_of(int shard) const;
   Stream& stream_of(int slot) { return sync_->slots().stream(slot, *stream_); }
   Track* compute_track() const { return timeline_ ? &timeline_->compute : nullptr; }
-  void set_loss(const UpdateOptions& options);
+  void set_class_weights();
+  View class_weights() const {
+    return {class_weights_.get(), {std::ssize(plan_.class_weights)}, Type::f32};
+  }
   void enqueue_penalty(StepAnswer* answer);
   Score* score() const { return static_cast<Score*>(block_.at(score_)); }
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
@@ -149,11 +146,8 @@ class TrainingStep {
   RankRecorder& recorder_;
   Timeline* timeline_;
   const RunPlan& plan_;
-  struct {
-    float smoothing = 0;
-    LossFactors factors = {};
-    Memory class_weights = {};  ///< of the device; null: none
-  } loss_;
+  float smoothing_;
+  Memory class_weights_;  ///< of the device; null: none
   bool graphs_;  ///< steps may be repeated as one
   double bucket_mb_;
   std::unique_ptr<Stream> stream_;  ///< of the computing thread
@@ -172,7 +166,6 @@ class TrainingStep {
   StepTimes times_;
   std::unique_ptr<GradientSync> sync_;  ///< its thread calls update_ until it goes
   std::unique_ptr<Graph> graph_;        ///< the work of a step that is repeated
-  std::vector<float> unscaled_;         ///< of gradients()
 };
 
 }  // namespace lockstep

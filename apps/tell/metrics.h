@@ -38,7 +38,6 @@ struct StepReport {
   StepTotals totals;        ///< of the last step
   double epoch = 0, learning_rate = 0;
   bool timed = false;                  ///< passes have times: the device works at once
-  bool scaled = false;                 ///< the loss has a dynamic scale
   std::optional<Straggler> straggler;  ///< none: there is none, or ranks were not compared
 
   double images_per_s() const { return static_cast<double>(samples) / seconds; }
@@ -66,12 +65,6 @@ inline Metrics metrics_of(const StepReport& r) {
     metrics.push_back({"forward", r.share(r.times.forward)});
     metrics.push_back({"backward", r.share(r.times.backward)});
     metrics.push_back({"optimizer", r.share(r.times.optimizer)});
-  }
-  if (r.scaled) {
-    const LossScale& scale = totals.loss_scale;
-    metrics.push_back({"loss_scale", scale.scale});
-    metrics.push_back({"loss_scale_good_steps", static_cast<double>(scale.good)});
-    metrics.push_back({"skipped_steps", static_cast<double>(scale.skipped)});
   }
   if (const auto& late = r.straggler) {
     metrics.push_back({"straggler", static_cast<double>(late->rank)});

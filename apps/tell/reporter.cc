@@ -295,8 +295,8 @@ void Reporter::epoch(std::int64_t step, const EpochReport& report, const Evaluat
   log("epoch", step, metrics, /*scalars=*/false);
 }
 
-void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
-                       const RunProgress& progress, const std::string& weights) {
+void Reporter::summary(std::int64_t step, double seconds, const RunProgress& progress,
+                       const std::string& weights) {
   if (!console_) return;
   clear();
   bool lost_files = false;
@@ -316,8 +316,6 @@ void Reporter::summary(std::int64_t step, double seconds, std::int64_t skipped,
     const auto images = static_cast<double>(steps * run_.plan.global_batch);
     trained.push_back(fmt::format("{:.0f} samples/s", images / seconds));
   }
-  if (skipped > 0)
-    trained.push_back(counted(skipped, "step") + " skipped because gradients overflowed");
   line(text("trained", trained));
   std::vector<std::string> accuracy;
   if (record_.last.known()) accuracy.push_back("top-1 " + record_.last.shown());

@@ -72,9 +72,9 @@ class Reporter {
   /// The end of an epoch: line and JSON.
   void epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result);
   /// The end of training after `step`: its speed, its accuracy and its files.
-  /// `seconds`: only of training. `skipped`: steps since the start without an update. `weights`:
-  /// weights_sha256() after `step`, as in the calls below; on rank 0.
-  void summary(std::int64_t step, double seconds, std::int64_t skipped, const RunProgress& progress,
+  /// `seconds`: only of training. `weights`: weights_sha256() after `step`, as in the calls below;
+  /// on rank 0.
+  void summary(std::int64_t step, double seconds, const RunProgress& progress,
                const std::string& weights);
   /// The run was complete before this start: RunFiles::complete().
   void complete(std::int64_t step, const RunProgress& progress, const std::string& weights);

@@ -73,24 +73,17 @@ std::string optimizer_text(const RunParts& f) {
     const bool decoupled = f.step.optimizer().decay() == Decay::decoupled;
     text += fmt::format(", {}weight decay {:g}", decoupled ? "decoupled " : "", o.weight_decay);
   }
-  if (const LossScaling scaling = options.loss_scaling(); scaling.on()) {
-    text += fmt::format(", loss scale {}{:g}", scaling.dynamic ? "dynamic, now " : "",
-                        f.step.loss_scale().scale);
-  }
   if (o.ema > 0) text += fmt::format(", moving average {:g}", o.ema);
   return text;
 }
 
-/// "focal, gamma 2; class weights cat 0.5, dog 1.5"; empty: the plain cross-entropy.
+/// "class weights cat 0.5, dog 1.5"; empty: the plain cross-entropy.
 std::string loss_text(const RunParts& f) {
-  const UpdateOptions& o = f.options.optimizer;
-  std::vector<std::string> parts, weights;
-  if (o.loss == "focal") parts.push_back(fmt::format("focal, gamma {:g}", o.focal_gamma));
+  std::vector<std::string> weights;
   const std::vector<std::string> names = all_class_names(f.data);
   for (std::size_t i = 0; i < f.plan.class_weights.size(); ++i)
     weights.push_back(fmt::format("{} {:.4g}", names[i], f.plan.class_weights[i]));
-  if (!weights.empty()) parts.push_back("class weights " + one_line(listed(weights)));
-  return fmt::format("{}", fmt::join(parts, "; "));
+  return weights.empty() ? "" : "class weights " + one_line(listed(weights));
 }
 
 /// "conv*: 4 arrays, lr times 0.1, weight decay 0"
@@ -142,7 +135,6 @@ void print_placement(const RunParts& f, const RunFacts& facts, Reporter& reporte
     reporter.line(fmt::format("  {:<16} {:<16} {:>9} parameters  {}", layer.name,
                               layer.output.text(), layer.parameters, layer.implementation));
   }
-  for (const std::string& line : lines_of(f.device.tuning())) reporter.line("  " + line);
 }
 
 void add_ranks(const RunParts& f, const std::string& different, Lines& lines) {

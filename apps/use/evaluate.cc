@@ -200,11 +200,6 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     type = o.type(subject);
     require_precision(device, type);
   });
-  const std::vector<std::string> choice = choose_kernels(world, device, [&] {
-    const Dataset& test = *data.test;
-    Model(device, entry, test.sample_shape(), test.classes(), Evaluation::batch_size(device, test),
-          type, /*training=*/false);
-  });
   agree(comm, [&] {
     evaluation = std::make_unique<Evaluation>(device, entry, *data.test, type, o.test_views);
     evaluation->after_each([&recorder] { recorder.progress(); });
@@ -212,7 +207,6 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     predictions.emplace(checkpoint ? o.predictions : "", *data.test, data.class_names);
     evaluation->write_predictions(*predictions);
   });
-  notes.insert(notes.end(), choice.begin(), choice.end());
   if (checkpoint)
     for (const std::string& text : notes) note(o, text);
   float* const weights = evaluation->load(comm, checkpoint, subject.section());

@@ -33,13 +33,12 @@ constexpr std::int64_t kBlock = 512;  ///< floats of each row that are summed at
 class DirectAllReduce : public Exchange {
  public:
   DirectAllReduce(const Comm& comm, const Roots& roots, std::int64_t count, std::int64_t exact,
-                  Type wire, bool overflows, float* residual, std::size_t chunk, int tag)
+                  Type wire, float* residual, std::size_t chunk, int tag)
       : comm_(comm),
         order_(roots.rows()),
         fold_(roots.fold()),
         exact_(exact),
         wire_(wire),
-        overflows_(overflows),
         residual_(residual),
         chunk_(chunk),
         tag_(tag) {
@@ -149,9 +148,9 @@ class DirectAllReduce : public Exchange {
       for (std::size_t row = 0; row < rows_.size(); ++row) {
         char* const to = outgoing(peer, row);
         std::memcpy(to, rows_[row], head);
-        dispatch(wire_, [&]<class T>(T*) {
+        dispatch_wire(wire_, [&]<class T>(T*) {
           round_with_feedback(rows_[row] + range.begin, residual(range.begin),
-                              reinterpret_cast<T*>(to + head), range.count, overflows_);
+                              reinterpret_cast<T*>(to + head), range.count);
         });
       }
       post(true, peer, outgoing(peer), rows_.size() * row_bytes(range.count));
@@ -173,7 +172,7 @@ class DirectAllReduce : public Exchange {
   void sum_own() {
     const Range own = part(comm_.rank());
     const std::size_t head = row_bytes(0);
-    dispatch(wire_, [&]<class T>(T*) {
+    dispatch_wire(wire_, [&]<class T>(T*) {
       T* const sums = reinterpret_cast<T*>(incoming(comm_.rank()) + head);
       for (std::int64_t begin = 0; begin < own.count; begin += kBlock) {
         const std::int64_t count = std::min(kBlock, own.count - begin);
@@ -191,7 +190,7 @@ class DirectAllReduce : public Exchange {
           std::fill_n(own_residual, count, 0.0f);
         }
         sum_rows(fold_, blocks_, {blocks_.data(), 1}, count);
-        round_with_feedback(blocks_.front(), own_residual, sums + begin, count, overflows_);
+        round_with_feedback(blocks_.front(), own_residual, sums + begin, count);
         widen(sums + begin, sum_ + own.begin + begin, count);
       }
     });
@@ -211,7 +210,7 @@ class DirectAllReduce : public Exchange {
 
   void copy_gathered() {
     const std::size_t head = row_bytes(0);
-    dispatch(wire_, [&]<class T>(T*) {
+    dispatch_wire(wire_, [&]<class T>(T*) {
       for (int rank = 0; rank < comm_.size(); ++rank) {
         if (rank == comm_.rank()) continue;
         const Range range = part(rank);
@@ -225,7 +224,6 @@ class DirectAllReduce : public Exchange {
   Fold fold_;                      ///< of order_
   std::int64_t exact_;
   Type wire_;
-  bool overflows_;
   float* residual_;
   std::size_t chunk_;
   int tag_;
@@ -247,10 +245,8 @@ class DirectAllReduce : public Exchange {
 
 std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, const Roots& roots,
                                                  std::int64_t count, std::int64_t exact, Type wire,
-                                                 bool overflows, float* residual, std::size_t chunk,
-                                                 int tag) {
-  return std::make_unique<DirectAllReduce>(comm, roots, count, exact, wire, overflows, residual,
-                                           chunk, tag);
+                                                 float* residual, std::size_t chunk, int tag) {
+  return std::make_unique<DirectAllReduce>(comm, roots, count, exact, wire, residual, chunk, tag);
 }
 
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
@@ -275,7 +271,6 @@ Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, con
   for (const Range& bucket : spec.buckets) {
     const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
     sums.push_back(make_direct_all_reduce(comm, roots, bucket.count, exact, spec.wire,
-                                          spec.overflows,
                                           residual == nullptr ? nullptr : residual + bucket.begin,
                                           chunk, static_cast<int>(sums.size())));
   }

@@ -56,11 +56,11 @@ void require_same(std::string_view name, const ReducerSpec& spec) {
                         row.shards.begin, row.shards.end() - 1, spec.roots.shards);
   }
   text += fmt::format(
-      "wire = {}\nexact = {}\noverflows = {}\ndeterministic = {}\ncanonical = {}\none_by_one = {}\n"
+      "wire = {}\nexact = {}\ndeterministic = {}\ncanonical = {}\none_by_one = {}\n"
       "shares_change = {}\n"
       "link = {}\nlargest_message = {}\n",
-      name_of(spec.wire), spec.exact, spec.overflows, spec.deterministic, spec.canonical,
-      spec.one_by_one, spec.shares_change,
+      name_of(spec.wire), spec.exact, spec.deterministic, spec.canonical, spec.one_by_one,
+      spec.shares_change,
       spec.link ? fmt::format("{} s, {} B/s, {} B/s", spec.link->latency, spec.link->bandwidth,
                               spec.link->add_rate)
                 : "unknown",

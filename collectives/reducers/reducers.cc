@@ -102,11 +102,7 @@ std::span<const ReducerEntry> reducers() {
   return registry;
 }
 
-const ReducerEntry& find_reducer(std::string_view name) {
-  if (name == "owners") fail_usage("The reducer owners is now called direct. Pass that name.");
-  if (name == "factors") fail_usage("The reducer factors does not exist. Pass --wire bf16.");
-  return find(reducers(), name);
-}
+const ReducerEntry& find_reducer(std::string_view name) { return find(reducers(), name); }
 
 std::unique_ptr<Reducer> make_reducer(std::string_view name, const ReducerSpec& spec) {
   const ReducerEntry* entry = nullptr;

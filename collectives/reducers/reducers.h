@@ -75,11 +75,10 @@ Memory make_residual(const ReducerSpec& spec, int senders);
 /// The sum of direct for a bucket of `count` elements, in messages of type `wire`. `roots`: of the
 /// ranks of `comm`; in 16 bits one of each. Every rank gets the first `exact` elements in fp32 and
 /// sums them. `residual`: `count` floats that outlive it, zeros before the first step; null with
-/// fp32. `overflows`: see ReducerSpec. `chunk`, `tag`: see ScheduleRun.
+/// fp32. `chunk`, `tag`: see ScheduleRun.
 std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, const Roots& roots,
                                                  std::int64_t count, std::int64_t exact, Type wire,
-                                                 bool overflows, float* residual, std::size_t chunk,
-                                                 int tag);
+                                                 float* residual, std::size_t chunk, int tag);
 /// Bytes of the chunks between the ranks of `comm`. Collective.
 std::size_t chunk_for(const Comm& comm);
 

@@ -37,7 +37,6 @@ struct Squares {
     }
   };
 
-  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE Loaded loaded() const {
     return {moments, p, g, *decay, now->scale, now->corrections};
   }

@@ -155,7 +155,6 @@ struct TakeGradient {
     }
   };
 
-  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE Loaded loaded() const { return {momentum, p, g, *decay, now->scale, direction}; }
 };
 
@@ -185,7 +184,6 @@ struct Scale {
   float* values;
   int correction;
   const UpdateRates* now;
-  HOST_DEVICE bool idle() const { return now->skip != 0; }
   HOST_DEVICE void operator()(std::int64_t i) const { values[i] *= now->corrections[correction]; }
 };
 

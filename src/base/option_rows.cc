@@ -150,8 +150,8 @@ OptionRow& OptionRows::flag(const std::string& name, bool& value, const std::str
   return add(name, OptionRow::Type::flag, read, show, "", about);
 }
 
-OptionRow& OptionRows::type(const std::string& name, Type& value, const std::string& about) {
-  const std::vector<std::string> names{"fp32", "bf16", "fp16"};
+OptionRow& OptionRows::type(const std::string& name, Type& value, const std::string& about,
+                            const std::vector<std::string>& names) {
   const auto read = [&value, check = one_of(name, names)](const std::string& text) {
     check(text);
     value = type_called(text);

@@ -206,8 +206,9 @@ class OptionRows {
     return number(name, value, range, about, /*optional=*/true);
   }
   OptionRow& flag(const std::string& name, bool& value, const std::string& about);
-  /// fp32, bf16 or fp16.
-  OptionRow& type(const std::string& name, Type& value, const std::string& about);
+  /// One of the types with these names (name_of()).
+  OptionRow& type(const std::string& name, Type& value, const std::string& about,
+                  const std::vector<std::string>& names);
   /// Any other option: `read` turns a word or a number into the value, `show` turns it back.
   OptionRow& add(const std::string& name, OptionRow::Type type, CheckWord read,
                  std::function<std::string()> show, const char* placeholder,

@@ -40,17 +40,13 @@ struct Bfloat16 {
 static_assert(sizeof(Bfloat16) == 2);
 
 /// An IEEE half: 5 bits of exponent, 10 of mantissa. The largest value is 65504, the smallest above
-/// 0 is 2^-24. Arithmetic uses float. On the CPU only tests compute in this type.
+/// 0 is 2^-24. Messages and files have this type; nothing computes in it.
 struct Half {
   std::uint16_t bits = 0;
 
   Half() = default;
   /// Rounds to nearest, ties to even; 65520 and above become Inf, and NaN stays NaN.
   constexpr Half(float value) {  // NOLINT: implicit on purpose, as above
-#ifdef __CUDA_ARCH__
-    // One instruction. The arithmetic below needs more registers, and some kernels spilled.
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-#else
     const auto word = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = word >> 16 & 0x8000, size = word & 0x7fffffff;
     // The last bit of 0.5 is 2^-24. So the sum rounds a smaller value as subnormal halves round.
@@ -61,14 +57,8 @@ struct Half {
     bits = static_cast<std::uint16_t>(sign | (size < 0x38800000   ? tiny
                                               : size < 0x47800000 ? normal
                                                                   : huge));
-#endif
   }
   constexpr operator float() const {  // NOLINT
-#ifdef __CUDA_ARCH__
-    float value = 0;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-#else
     const std::uint32_t sign = std::uint32_t{bits} << 16 & 0x80000000,
                         size = std::uint32_t{bits} << 13 & 0x0fffe000;
     const std::uint32_t normal = size + 0x38000000, huge = size + 0x70000000;
@@ -77,7 +67,6 @@ struct Half {
     return std::bit_cast<float>(sign | (size < 0x00800000   ? tiny
                                         : size < 0x0f800000 ? normal
                                                             : huge));
-#endif
   }
 };
 static_assert(sizeof(Half) == 2);
@@ -89,13 +78,12 @@ constexpr const char* name_of(Type type) {
   constexpr const char* kNames[] = {"fp32", "bf16", "fp16", "int32"};
   return kNames[static_cast<int>(type)];
 }
-/// The type of activations with this name. Throws Error if there is none.
+/// The type of numbers with this name. Throws Error if there is none.
 inline Type type_called(std::string_view name) {
   for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
     if (name == name_of(type)) return type;
   }
-  throw Error("unknown type of activations \"" + std::string(name) +
-              "\"; choose fp32, bf16 or fp16");
+  throw Error("unknown type \"" + std::string(name) + "\"; choose fp32, bf16 or fp16");
 }
 
 template <class T>
@@ -103,17 +91,14 @@ inline constexpr Type type_of = Type::f32;
 template <>
 inline constexpr Type type_of<Bfloat16> = Type::bf16;
 template <>
-inline constexpr Type type_of<Half> = Type::f16;
-template <>
 inline constexpr Type type_of<std::int32_t> = Type::i32;
 
-/// Calls f with a null T* of the element type of `type`, so that one template serves all
-/// floating-point types. Throws Error for another type.
+/// Calls f with a null T* of the element type of `type`, so that one template serves the types of
+/// activations, fp32 and bf16. Throws Error for another type.
 template <class F>
 decltype(auto) dispatch(Type type, F&& f) {
   if (type == Type::bf16) return f(static_cast<Bfloat16*>(nullptr));
-  if (type == Type::f16) return f(static_cast<Half*>(nullptr));
-  expect(type == Type::f32, "the type must be a floating-point type");
+  expect(type == Type::f32, "activations are fp32 or bf16");
   return f(static_cast<float*>(nullptr));
 }
 

@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/data/drawn_samples.h"
 #include "src/data/image/photo_augmentations.h"
 
 namespace lockstep {
@@ -179,12 +177,11 @@ void DataOptions::declare_texts(OptionRows& rows) {
 
 void DataOptions::declare_augmentations(OptionRows& rows) {
   rows.choice("--sampling", sampling, "HOW",
-              "Choice of an epoch's training samples: shuffled, balanced or weighted\n"
-              "shuffled sees each sample once. The others draw as many samples. balanced draws all "
-              "classes equally often. weighted draws samples in proportion to the column weight of "
-              "their table. Repeated samples have another augmentation each time. On GPUs the host "
-              "then prepares the batches.",
-              {"shuffled", "balanced", "weighted"})
+              "Choice of an epoch's training samples: shuffled or balanced\n"
+              "shuffled sees each sample once. balanced draws as many samples, and all classes "
+              "equally often. Repeated samples have another augmentation each time. On GPUs the "
+              "host then prepares the batches.",
+              {"shuffled", "balanced"})
       .shapes_weights()
       .example("balanced");
   rows.number("--crop-area", images.crop_area, Bounds::at_least(0.01, 1),
@@ -240,41 +237,8 @@ void DataOptions::set_augmentation(Dataset& train) const {
   mixing.each(check_one);
 }
 
-void DataOptions::set_sampling(OpenedData& data) const {
-  const std::vector<double>& weights = data.train->weights();
-  if (!weighted()) {
-    if (!data.weighted_table.empty())
-      data.notes.push_back(fmt::format(
-          "the column of weights in {} is not used. --sampling weighted draws samples by it.",
-          data.weighted_table));
-    return;
-  }
-  const auto lost = std::ranges::find(weights, kNoWeight);
-  if (data.weighted_table.empty() || weights.empty()) {
-    fail_usage(
-        "--sampling weighted: the samples of data set {} have no weights. Pass a table with a "
-        "column weight: by --labels for --dataset folder, or by --data for texts.",
-        dataset);
-  }
-  if (lost != weights.end()) {
-    fail_usage("--sampling weighted: {} has no weight. Add one to each training sample.",
-               one_line(data.train->file(lost - weights.begin())));
-  }
-  if (std::ranges::count(weights, 0) == std::ssize(weights))
-    fail_usage("--sampling weighted: all training samples have weight 0. Use one above 0.");
-  data.identity += fmt::format(
-      "{} = crc32c {:08x}\n", kSampleWeights,
-      crc32c({reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof weights[0]}));
-}
-
-std::shared_ptr<const DrawnSamples> DataOptions::drawn_samples(const Dataset& train) const {
-  if (sampling == "balanced") return std::make_shared<BalancedSamples>(train);
-  return weighted() ? std::make_shared<WeightedSamples>(train.weights()) : nullptr;
-}
-
 std::string DataOptions::sampling_text() const {
-  if (sampling == "balanced") return "balanced: all classes are equally frequent";
-  return weighted() ? "weighted: samples are as frequent as their weights say" : "";
+  return balanced() ? "balanced: all classes are equally frequent" : "";
 }
 
 std::string DataOptions::augmentation_text() const {

@@ -12,8 +12,6 @@
 
 namespace lockstep {
 
-class DrawnSamples;  // src/data/drawn_samples.h
-
 /// --crop-padding auto: the data set's own padding.
 inline constexpr int kOwnPadding = -1;
 
@@ -40,7 +38,7 @@ struct DataOptions {
   Mixing mixing;
   ImageOptions images;
   TextOptions texts;
-  std::string sampling = "shuffled";  ///< or "balanced" or "weighted"
+  std::string sampling = "shuffled";  ///< or "balanced"
   Split validation;                   ///< the training samples in the validation set
   int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
   std::vector<std::string> more_folders;  ///< DataSource::more_folders
@@ -52,21 +50,15 @@ struct DataOptions {
             .validation = validation,
             .texts = texts,
             .labels = labels,
-            .weighted = weighted(),
             .more_folders = more_folders};
   }
 
-  bool weighted() const { return sampling == "weighted"; }
+  bool balanced() const { return sampling == "balanced"; }
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default);
   /// Sets the augmentations that the data set does itself. Throws the usage Error if it cannot be
   /// augmented as the options say.
   void set_augmentation(Dataset& train) const;
-  /// With --sampling weighted the weights of training samples become part of the identity; else a
-  /// note tells that a table has some. Throws the usage Error if a sample lacks one or all are 0.
-  void set_sampling(OpenedData& data) const;
-  /// The samples that epochs draw; null: each sample once. After set_sampling().
-  std::shared_ptr<const DrawnSamples> drawn_samples(const Dataset& train) const;
   /// "balanced: all classes are equally frequent"; empty: each epoch sees each sample once.
   std::string sampling_text() const;
   /// "crops up to 4 pixels beyond the edges, cutout 8, mixup 0.2"; empty: none besides the set's

@@ -69,10 +69,8 @@ bool Dataset::read_if_whole(std::int64_t index, Random* random, void* out, Type 
 
 std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, Type type) const {
   constexpr int kMost = 100;
-  for (int tried = 0; tried < kMost; index = (index + 1) % size()) {
-    if (!weights_.empty() && weights_[index] == 0) continue;  // never seen
+  for (int tried = 0; tried < kMost; ++tried, index = (index + 1) % size()) {
     if (read_if_whole(index, random, out, type)) return index;
-    ++tried;
   }
   fail("{} samples in a row are damaged. Replace the files of {}.", kMost, describe());
 }

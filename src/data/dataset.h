@@ -86,11 +86,8 @@ class DamageLog {
   std::vector<std::string> fresh_;
 };
 
-/// The weight of a sample whose table has no column of weights.
-inline constexpr double kNoWeight = -1;
-
-/// Read-only after construction, pad_crops(), alternate_flips(), standardise(), log_damage() and
-/// weigh(), so any number of threads may read.
+/// Read-only after construction, pad_crops(), alternate_flips(), standardise() and log_damage(), so
+/// any number of threads may read.
 class Dataset {
  public:
   /// Without a format the data set overrides sample_shape() and read(), else stored().
@@ -132,16 +129,12 @@ class Dataset {
   void alternate_flips(bool alternate) { format_.alternate = alternate; }
   void standardise(const Normalisation& normalisation) { format_.normalisation = normalisation; }
   void log_damage(std::shared_ptr<DamageLog> log) { damage_ = std::move(log); }
-  void weigh(std::vector<double> weights) { weights_ = std::move(weights); }
-  /// By sample, for --sampling weighted: at least 0, or kNoWeight. Empty: none has one.
-  const std::vector<double>& weights() const { return weights_; }
   /// Null: read_if_whole() and read_whole() are as read().
   DamageLog* damage() const { return damage_.get(); }
 
  private:
   SampleFormat format_;
   std::shared_ptr<DamageLog> damage_;  ///< of all sets of a run
-  std::vector<double> weights_;
 };
 
 struct PhotoAugmentations;  // src/data/image/photo_augmentations.h
@@ -198,7 +191,6 @@ struct DataSource {
   HostRanks host = {};
   TextOptions texts = {};
   std::filesystem::path labels = {};  ///< a table of image files and their classes; empty: none
-  bool weighted = false;  ///< whether the column of weights in a table must have numbers
   std::vector<std::string> more_folders = {};  ///< of images, joined with `folder`
 
   std::vector<std::filesystem::path> folders() const {
@@ -216,8 +208,6 @@ struct DataSource {
 
 /// Names of lines of OpenedData::identity that differ between packed images and their folder.
 inline constexpr std::string_view kFileContents = "photos", kPackedContents = "packed photos";
-/// The name of its line that only runs with --sampling weighted have.
-inline constexpr std::string_view kSampleWeights = "weights of training samples";
 
 /// The training set and the sets that training does not see.
 struct OpenedData {
@@ -231,7 +221,6 @@ struct OpenedData {
   /// The Vocabulary::text() of texts (src/data/text/words.h), which checkpoints contain.
   std::string vocabulary = {};
   std::vector<std::string> notes = {};  ///< for people: files that were left out
-  std::string weighted_table = {};      ///< a table with a column of weights; empty: none has one
 
   /// With a training set.
   std::size_t bytes() const {

@@ -46,7 +46,7 @@ Slot make_slot(std::int64_t samples, std::size_t image_bytes, bool mixed) {
 /// A sample as one epoch sees it.
 struct SampleKey {
   std::uint32_t epoch, sample;
-  /// DrawnSamples::draw() of the epoch; null: each sample is seen once.
+  /// BalancedSamples::draw() of the epoch; null: each sample is seen once.
   std::shared_ptr<const std::vector<std::uint32_t>> drawn;
 
   std::uint32_t index() const { return drawn ? (*drawn)[sample] : sample; }  ///< in the data set
@@ -272,7 +272,7 @@ std::size_t HostLoader::bytes() const {
              (slot.labels.size() + slot.other_labels.size()) * sizeof(std::int32_t) +
              slot.weights.size() * sizeof(float);
   }
-  const DrawnSamples* drawn = body_->spec.drawn.get();
+  const BalancedSamples* drawn = body_->spec.drawn.get();
   if (drawn != nullptr) total += drawn->bytes();
   // While the thread draws an order it still has the one before.
   const std::size_t orders = drawn != nullptr ? 4 : 2;

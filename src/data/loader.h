@@ -24,7 +24,7 @@
 
 namespace lockstep {
 
-class DrawnSamples;  // src/data/drawn_samples.h
+class BalancedSamples;  // src/data/drawn_samples.h
 
 /// The numbers 0 to size - 1 in a random order (Fisher-Yates).
 std::vector<std::uint32_t> shuffled(Random& random, std::int64_t size);
@@ -48,7 +48,7 @@ struct LoaderSpec {
   PixelAugmentations pixels = {};  ///< of images, only with `augment`
   Mixing mixing = {};              ///< the same
   /// The samples of each epoch; null: each sample once.
-  std::shared_ptr<const DrawnSamples> drawn = {};
+  std::shared_ptr<const BalancedSamples> drawn = {};
 };
 
 /// One shard's samples of one step. Valid for `held` calls of next(), its own included.

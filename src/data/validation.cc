@@ -22,12 +22,7 @@ class Part : public Dataset {
         all_(std::move(all)),
         samples_(std::move(samples)),
         name_(name),
-        counted_(counted) {
-    std::vector<double> weights;
-    for (const std::uint32_t sample : samples_)
-      if (!all_->weights().empty()) weights.push_back(all_->weights()[sample]);
-    weigh(std::move(weights));
-  }
+        counted_(counted) {}
 
   std::int64_t size() const override { return std::ssize(samples_); }
   int classes() const override { return all_->classes(); }

@@ -3,12 +3,11 @@
 // folder; no layer changes.
 //
 // Layouts: activations N, H, W, C; convolution filters out, height, width, in; dense weights out,
-// in. Activations are fp32, bf16 or fp16 (the plan's `type`). Weights, biases and their gradients
+// in. Activations are fp32 or bf16 (the plan's `type`). Weights, biases and their gradients
 // are always fp32. A 16-bit plan converts weights and biases itself and accumulates in fp32. It may
 // round dw once to its own type.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -226,8 +225,8 @@ struct DeviceTraits {
   std::string uuid = {};
   /// The PCI address of the GPU, which all of its slices (MIG) share; empty: not known.
   std::string pci = {};
-  /// Types of activations that its layers support.
-  std::vector<Type> types = {Type::f32, Type::bf16};
+  /// Whether its layers support activations in bf16. All support fp32.
+  bool bf16 = true;
   /// Whether host code may read and write Place::device while no work there does.
   bool memory_is_host = true;
   /// Whether one DenseSpec of several layers is faster than a plan for each.
@@ -235,12 +234,10 @@ struct DeviceTraits {
   /// Elements that are computed at a time, 1 for cores: sums are cut into parts accordingly. The
   /// same for all devices of a kind, because the parts decide the last bits.
   std::int64_t lanes = 1;
-  /// Steps that may be enqueued before the oldest of them is done; at most Device::kMostAhead.
+  /// Steps that may be enqueued before the oldest of them is done.
   int run_ahead = 0;
 
-  bool computes(Type type) const {
-    return std::find(types.begin(), types.end(), type) != types.end();
-  }
+  bool computes(Type type) const { return type == Type::f32 || (type == Type::bf16 && bf16); }
 };
 
 /// One device of one rank. Calls throw Error. Owned by the program; it outlives all objects that it
@@ -253,7 +250,6 @@ class Device {
   /// Its libraries and settings that decide the last bits of a model with activations of `type`:
   /// "oneDNN 2.6.3 with AVX-512".
   virtual std::string arithmetic(Type type) const = 0;
-  static constexpr int kMostAhead = 4;
 
   virtual std::unique_ptr<Stream> stream(Priority priority = Priority::normal) = 0;
   virtual std::unique_ptr<Event> event() = 0;
@@ -271,17 +267,6 @@ class Device {
   /// again, into a Graph; nothing runs. null: the device does not gain from graphs (the CPU), and
   /// `body` was not called.
   virtual std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) = 0;
-
-  /// The kernels that measurements chose, as text for other ranks and other runs. Empty if the
-  /// device measures nothing.
-  virtual std::string tuning() const { return {}; }
-  /// Plans from now on use the kernels in `text`. Returns false and changes nothing if it is for
-  /// another device or library; throws Error if it is not a tuning.
-  virtual bool set_tuning(std::string_view /*text*/) { return false; }
-  /// While on, a plan for work that tuning() does not contain measures the kernels and adds the
-  /// fastest. This needs memory and at most about half a minute for all plans together. Returns a
-  /// sentence about each kernel that was found wrong before.
-  virtual std::vector<std::string> tune(bool /*on*/) { return {}; }
 
   virtual std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec&) = 0;
   virtual std::unique_ptr<AffinePlan> dense(const DenseSpec&) = 0;

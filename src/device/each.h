@@ -3,8 +3,7 @@
 // A body is a trivially copyable struct at namespace scope. Its call operator is marked
 // HOST_DEVICE. Its members are pointers and constants of the whole run; values that vary from step
 // to step are read through a pointer. It calls functions that are constexpr, or templates marked
-// HOST_DEVICE. If it has bool idle() const and that returns true when the work would run, nothing
-// runs. Floating-point atomics are forbidden, because their sums depend on the order.
+// HOST_DEVICE. Floating-point atomics are forbidden, because their sums depend on the order.
 //
 // A file that includes this one must not include fmt or src/base/check.h, even indirectly
 // (tests/unit/floors.cc). With the CUDA back end nvcc compiles such a file, once for both back
@@ -78,9 +77,6 @@ void each_on_host(Stream& stream, std::int64_t n, Body body) {
   stream.enqueue([threads = stream.threads(), n, body] {
     const auto part = [&](std::int64_t begin, std::int64_t end) {
       const Body own = body;  // no store can change its members
-      if constexpr (requires { own.idle(); }) {
-        if (own.idle()) return;
-      }
       const std::int64_t last = std::min(end * kCut, n);
       if constexpr (requires { own.unit(begin); }) {
         std::int64_t first = begin * kCut;
@@ -121,9 +117,6 @@ void each_row_on_host(Stream& stream, std::int64_t rows, std::int64_t columns, B
   stream.enqueue([threads = stream.threads(), rows, grain, body] {
     parallel_for(threads, rows, grain, [&body](std::int64_t begin, std::int64_t end) {
       const Body own = body;
-      if constexpr (requires { own.idle(); }) {
-        if (own.idle()) return;
-      }
       for (std::int64_t row = begin; row < end; ++row) own(row, Alone{});
     });
   });

@@ -356,14 +356,6 @@ std::vector<std::filesystem::path> make_directories(const std::filesystem::path&
   return missing;
 }
 
-std::filesystem::path cache_folder() {
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "lockstep";
-  const char* const home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return {};
-  return std::filesystem::path(home) / ".cache" / "lockstep";
-}
-
 std::vector<std::filesystem::path> require_writable_directory(
     const std::filesystem::path& directory, std::string_view purpose) {
   const std::vector<std::filesystem::path> made = make_directories(directory, purpose);

@@ -161,10 +161,6 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
 std::vector<std::filesystem::path> make_directories(const std::filesystem::path& directory,
                                                     std::string_view purpose);
 
-/// The folder for results that take time to compute again: $XDG_CACHE_HOME/lockstep if that path is
-/// absolute, else ~/.cache/lockstep. Empty: HOME is not set either.
-std::filesystem::path cache_folder();
-
 /// make_directories(), and throws Error unless a file can be created in `directory`.
 std::vector<std::filesystem::path> require_writable_directory(
     const std::filesystem::path& directory, std::string_view purpose);

@@ -14,7 +14,7 @@ expect_line "the limits of the machine" '^limits GFLOP/s GB/s'
 expect_line "a layer" '^block1/conv1 Winograd'
 expect_line "the other parts" 'optimizer wall'
 run "$build/bench_step" "${short[@]}" --precision fp16 --device cpu
-expect_error "no such precision" 2 '^bench_step: fp16 --precision'
+expect_error "no such precision" 2 '^bench_step: --precision fp16 --precision.bf16'
 run "$build/bench_step" "${short[@]}" --cutout 33
 expect_error "no such augmentation" 2 '^bench_step: --cutout 33'
 run "$build/bench_step" --help

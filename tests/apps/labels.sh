@@ -40,9 +40,6 @@ write("all.csv", header, beside)
 write("absolute.csv", header, [(os.path.abspath(f"all/{a}" if i % 2 else f"folders/{b}"), label, part)
                                for i, ((a, label, part), (b, *_)) in enumerate(zip(beside, nested))])
 write("other.csv", header, [first if row[0] == first[0] else row for row in beside])
-for name, weight in (("weights", lambda i: i % 5 / 4), ("heavy", lambda i: i % 5 / 4 + (i < 9)), ("equal", lambda i: 0.1),
-                     ("kilograms", lambda i: f"{i} kg")):
-    write(f"{name}.csv", [*header, "weight"], [(*row, weight(i)) for i, row in enumerate(beside)])
 write("tested.csv", ["file", "label"], [(f"test {name}", label) for label, name, _ in rows["test"][:7]])
 for part in rows:
     write(f"flat/{part}/metadata.csv", ["file_name", "label"], [(name, label) for label, name, own in lines if own == part])
@@ -85,25 +82,6 @@ sed -i 5,7d train.csv
 ranks 1 evaluate ./fold_of_table --threads 1
 expect "a table that has changed" grep -q 'note: [0-9]* of 21 .*have changed' raw
 mv kept.csv train.csv
-
-# --- weights of samples ----------------------------------------------------------------------------------------------------
-same equal 'labelled.by.equal.csv' --data all --labels equal.csv --sampling weighted
-same kilograms 'labelled.by.kilograms.csv' --data all --labels kilograms.csv
-expect_line "a column that is not used" '^note kilograms.csv not.used --sampling.weighted'
-weighted=("${run[@]}" --data all --labels weights.csv --sampling weighted)
-ranks 2 "${weighted[@]}" --run ./weighted
-expect_line "weighted sampling" '^sampling weighted'
-ranks 1 "${weighted[@]}" --steps 5 --run ./weighted_parts
-ranks 2 "${weighted[@]}" --labels heavy.csv --run ./weighted_parts
-expect_error "a resume with other weights" 2 'step-0000000005.h5 other.data weights'
-ranks 2 "${weighted[@]}" --sampling shuffled --resume "$(step_file weighted_parts 5)" --run ./shuffled
-expect_line "a resume without weights" '^note --sampling shuffled weighted'
-ranks 1 "${weighted[@]}" --run ./weighted_parts
-expect_same_state "one rank, and a resume" "$(step_file weighted 9)" "$(step_file weighted_parts 9)"
-differ() { ! "$python" "$here/compare_checkpoints.py" "$1" "$2" &>compared; }
-expect "weights count" differ "$(step_file weighted 9)" "$(step_file folders_run 9)"
-ranks 1 evaluate ./weighted --threads 1
-expect "evaluate counts each sample once" grep -q ' 12 samples' out
 
 # --- several folders -------------------------------------------------------------------------------------------------------
 cp -r folders one
@@ -183,8 +161,6 @@ refused "two classes" 65 'twice.csv,.line and.38 two.classes train.00,.b.bmp blu
   --data all --labels twice.csv
 printf '{"file": "%s", "label": %s}\n' "train 00, b.bmp" 18446744073709551617 "train 00, r.bmp" 1 >numbers.jsonl
 refused "a number that is not kept" 65 'numbers.jsonl line.1 class whole.number' --data all --labels numbers.jsonl
-refused "a weight in words" 65 'kilograms.csv line.2 0.kg 0.5' --data all --labels kilograms.csv --sampling weighted
-refused "no weights" 2 '--sampling.weighted folder column.weight' --data all --labels all.csv --sampling weighted
 refused "no table" 65 'nowhere.csv No.such.file' --data all --labels nowhere.csv
 refused "a folder" 65 'folders' --data all --labels folders
 refused "neither table nor class folders" 65 'all 0.class.folders' --data all --validation 0.1

@@ -20,14 +20,6 @@ last=$(find run1/checkpoints -name 'step-*.h5' | sort | tail -n 1)
 expect_same_state "two ranks give the same bits" "$last" "run2/${last#run1/}"
 ranks 1 train_texts "${settings[@]}" --data folder --epochs 3 --run ./folders
 expect_same_state "so do folders" "$last" "folders/${last#run1/}"
-"$python" -c 'import csv
-rows = list(csv.reader(open("texts.csv", newline="")))
-csv.writer(open("weighted.csv", "w", newline="")).writerows(row + [i % 3 if i else "weight"] for i, row in enumerate(rows))'
-for count in 1 2; do
-  ranks "$count" train_texts "${settings[@]}" --data weighted.csv --sampling weighted --epochs 1 --run "./weighted$count"
-  expect_line "weighted sampling on $count ranks" '^sampling weighted'
-done
-expect_same_state "weighted sampling" "$(step_file weighted1 19)" "$(step_file weighted2 19)"
 ranks 1 train_texts "${settings[@]}" --data texts.csv --epochs 3 --model reuters --run ./reuters
 expect "the network of Reuters" test "$code" = 0
 ranks 1 train_texts "${settings[@]}" --data texts.csv --epochs 4 --words 40 --run ./run1

@@ -68,11 +68,6 @@ for model in resnet18 mobilenet_v3_large convnext_tiny "$folder/vit_small.toml";
     --sync-bn=false --timeout 600 --eval-every 0
 done
 
-# fp16 exists only on GPUs.
-EMULATOR_ORDER=random ranks 1 train_cifar --device cuda --threads 1 "${small[@]}" --precision fp16 --loss-scale dynamic --steps 5 \
-  --global-batch 8 --log-every 1 --eval-every 0 --summary-every 0 --run "$folder/half"
-expect "fp16 trains" test $code = 0
-
 # A checkpoint, a resume, evaluate, classify, export.
 train_small() { EMULATOR_ORDER=random ranks 1 train_cifar --device cuda --threads 1 "${small[@]}" --deterministic --global-batch 8 --eval-every 0 --summary-every 0 "$@"; }
 train_small --steps 6 --run "$folder/whole"

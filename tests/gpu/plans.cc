@@ -64,7 +64,7 @@ Reference reference(const Convolution& c, const Values& x, const Values& w, cons
 /// The relative error of a value: a few roundings of the type, and of sums in fp32. Engines that
 /// transform their inputs (Winograd, FFT) round more often; cuDNN's names do not tell them apart.
 double tolerance(Type type, bool tf32) {
-  return type == Type::bf16 ? 1.0 / 128 : type == Type::f16 ? 1.0 / 1024 : tf32 ? 1.0 / 512 : 1e-4;
+  return type == Type::bf16 ? 1.0 / 128 : tf32 ? 1.0 / 512 : 1e-4;
 }
 
 /// The largest error in relation to `sizes`. NaN is the worst, and stays.
@@ -128,7 +128,7 @@ TEST(Plans, ProductsMatchTheRowWiseKernel) {
   const auto device = make_cuda_device({});
   const auto stream = device->stream();
   constexpr std::int64_t kCount = 6;
-  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+  for (const Type type : {Type::f32, Type::bf16}) {
     for (const Type result : {type, Type::f32}) {
       for (const int transposed : {0, 1, 2}) {
         for (const auto& [rows, columns, inner] :
@@ -170,7 +170,7 @@ TEST(Plans, MatchDouble) {
     const Cudnn cudnn({.tf32 = tf32});
     const auto cublaslt = make_cublaslt({.tf32 = tf32});
     const std::vector<const Library*> libraries{&cudnn, cublaslt.get()};
-    for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+    for (const Type type : {Type::f32, Type::bf16}) {
       if (type != Type::f32 && tf32) continue;
       for (Convolution work : {convolution({3, 9, 7, 3}, {64, 5, 5, 3}, 1, 2, 1),
                                convolution({2, 8, 8, 16}, {24, 3, 3, 16}, 1, 1, 1),
@@ -189,61 +189,11 @@ TEST(Plans, MatchDouble) {
   }
 }
 
-/// Does nothing, or spoils a part of what another plan computes. Both look fast.
-class WrongPlan : public Plan {
- public:
-  WrongPlan(Device& device, std::shared_ptr<const Plan> spoiled, void* Tensors::*result)
-      : device_(device), spoiled_(std::move(spoiled)), result_(result) {}
-  void run(Stream& stream, const Tensors& tensors, void* workspace) const override {
-    if (spoiled_ == nullptr) return;
-    spoiled_->run(stream, tensors, workspace);
-    constexpr std::size_t kBytes = 64;
-    auto* const result = static_cast<std::byte*>(tensors.*result_);
-    device_.copy(stream, result, result + kBytes, kBytes);
-  }
-  std::size_t workspace_bytes() const override {
-    return spoiled_ == nullptr ? 0 : spoiled_->workspace_bytes();
-  }
-  const std::string& name() const override { return name_; }
-
- private:
-  Device& device_;
-  std::shared_ptr<const Plan> spoiled_;
-  void* Tensors::*result_;
-  std::string name_ = "wrong";
-};
-
-TEST(Plans, AWrongPlanWinsNoRace) {
-  const auto device = make_cuda_device({});
-  const Cudnn cudnn({});
-  Convolution work = convolution({2, 8, 8, 16}, {24, 3, 3, 16}, 1, 1, 1);
-  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
-    for (const auto& [pass, result] : {std::pair{Pass::forward, &Tensors::y},
-                                       {Pass::backward_data, &Tensors::x},
-                                       {Pass::backward_weights, &Tensors::w}}) {
-      work.type = type;
-      work.pass = pass;
-      work.bias = work.relu = pass == Pass::forward;
-      SCOPED_TRACE(work.text());
-      Plans plans = cudnn.plans(work, 3);
-      ASSERT_FALSE(plans.empty());
-      for (const auto& spoiled : {std::shared_ptr<const Plan>(), plans[0]}) {
-        Plans racers = plans;
-        racers.insert(racers.begin() + 1, std::make_shared<WrongPlan>(*device, spoiled, result));
-        Race race(make_track(*device));
-        EXPECT_NE(race.winner(work, racers), 1u);
-        ASSERT_EQ(race.warnings().size(), 1u) << "the others agree";
-        EXPECT_TRUE(mentions(race.warnings()[0], {"the kernel wrong is not used"}));
-      }
-    }
-  }
-}
-
 TEST(Plans, DeterministicKernelsAreBitwiseReproducible) {
   const auto device = make_cuda_device({});
   const Cudnn cudnn({.deterministic = true});
   const std::unique_ptr<Stream> stream = device->stream();
-  for (const Type type : {Type::f32, Type::bf16, Type::f16}) {
+  for (const Type type : {Type::f32, Type::bf16}) {
     Convolution work = convolution({64, 12, 12, 64}, {64, 5, 5, 64}, 1, 2, 1);
     work.type = type;
     work.pass = Pass::backward_weights;

@@ -31,8 +31,8 @@ TEST(Exchange, ChunksOfAnyLengthGiveTheSameSum) {
     }
     for (const Type wire : {Type::f32, Type::bf16}) {
       static Floats kept(kCount);
-      exchanges.push_back(
-          make_direct_all_reduce(comm, Roots::one_each(size), kCount, 5, wire, false, kept.data(), piece, tag++));
+      exchanges.push_back(make_direct_all_reduce(comm, Roots::one_each(size), kCount, 5, wire,
+                                                 kept.data(), piece, tag++));
     }
     for (const auto& exchange : exchanges) {
       Floats bucket(kCount, static_cast<float>(comm.rank() + 1));

@@ -100,9 +100,6 @@ struct HostLane {
 /// body(row, lane) for every row by all lanes, which nothing orders but what they tell each other.
 template <class Body>
 void share_rows(std::int64_t rows, const Body& body) {
-  if constexpr (requires { body.idle(); }) {
-    if (body.idle()) return;
-  }
   std::array<Mailbox, HostLane::lanes> mailboxes;
   std::array<std::uint32_t, HostLane::lanes> rounds{};
   std::vector<std::thread> threads;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "src/base/table.h"
-#include "src/data/data_options.h"
 #include "src/data/image/packed.h"
 #include "src/data/normalisation.h"
 #include "src/data/sets/images.h"
@@ -254,84 +253,6 @@ TEST_F(ImageTable, IsRefusedWithFileAndLine) {
   expect_error({"labels.jsonl", "line 1", "no class"},
                [&] { find_images(source("photos", folder_ / "labels.jsonl")); });
   expect_error({"nowhere.csv"}, [&] { find_images(source("photos", folder_ / "nowhere.csv")); });
-}
-
-TEST_F(ImageTable, WeighsItsSamples) {
-  std::string text = "Sample_Weight,file,label,part\n";
-  for (int i = 29; i >= 0; --i) {
-    image(fmt::format("photos/{}.png", i));
-    text += fmt::format(" {} ,{}.png,{},{}\n", 0.5 * i, i, i % 2, i < 28 ? "train" : "test");
-  }
-  put(folder_ / "photos/12.png", "no image");
-  DataSource weighted = source("photos", table(text), 0.3);
-  weighted.weighted = true;
-  weighted.images.check = "skip";
-  for (const int size : {8, 0}) {  // decoded in each epoch, or all in memory
-    weighted.images.size = size;
-    DataSource plain = weighted;
-    plain.weighted = false;
-    const OpenedData data = open_data(find(datasets(), "folder"), weighted),
-                     without = open_data(find(datasets(), "folder"), plain);
-    ASSERT_EQ(data.train->size() + data.validation->size(), 27);
-    ASSERT_GT(data.validation->size(), 5);
-    for (std::int64_t i = 0; i < data.train->size(); ++i)
-      EXPECT_EQ(data.train->weights().at(i), 0.5 * std::stoi(fs::path(data.train->file(i)).stem()));
-    EXPECT_EQ(data.identity, without.identity);
-    EXPECT_THAT(without.train->weights(), ElementsAre());
-  }
-}
-
-TEST_F(ImageTable, WithWeightsIsChecked) {
-  images({"photos/a.png", "photos/b.png", "photos/c.png"});
-  const auto open = [&](const std::string& text, const char* sampling, const char* name) {
-    DataOptions options;
-    options.dataset = "folder";
-    options.sampling = sampling;
-    options.labels = table(text, name).string();
-    DataSource from = options.source(1);
-    from.folder = folder_ / "photos";
-    from.images.size = 8;
-    OpenedData data = open_folder(from);
-    const std::string identity = data.identity;
-    options.set_sampling(data);
-    EXPECT_EQ(data.identity == identity, options.sampling != "weighted");
-    return data;
-  };
-  const std::string header = "file,label,part,weight\n";
-  const auto with = [&](const std::string& first, const char* sampling = "weighted",
-                        const std::string& second = "1") {
-    return open(
-        header + "a.png,x,train," + first + "\nb.png,y,train," + second + "\nc.png,x,test,1\n",
-        sampling, "labels.csv");
-  };
-  const std::string identity = with("2").identity;
-  EXPECT_EQ(with("2.0").identity, identity);
-  EXPECT_NE(with("2.5").identity, identity);
-  EXPECT_THAT(with("2").notes, ElementsAre());
-  EXPECT_THAT(with("3 kg", "shuffled").notes,
-              ElementsAre(testing::AllOf(HasSubstr("labels.csv"), HasSubstr("not used"),
-                                         HasSubstr("--sampling weighted"))));
-  for (const char* text : {"", "3 kg", "-1", "nan", "inf", "1e999", "0x1", "\"0,5\""}) {
-    const testing::ScopedTrace shown("", 0, text);
-    expect_error({"labels.csv", "line 2", "such as 0.5"}, [&] { with(text); });
-  }
-  expect_error({"all", "weight 0"}, [&] { with("0", "weighted", "-0"); });
-  expect_error({"line 2 and 3", "two weights of a.png: 1 and 2"}, [&] {
-    open(header + "a.png,x,train,1\na.png,x,train,2\n", "weighted", "labels.csv");
-  });
-  const auto json = [&](const std::string& weight) {
-    return open("{\"file\": \"a.png\", \"label\": 1, \"part\": \"train\"" + weight +
-                    "}\n{\"file\": \"b.png\", \"label\": 2, \"part\": \"train\", "
-                    "\"weight\": 1e-3}\n{\"file\": \"c.png\", \"label\": 2, \"part\": \"test\"}\n",
-                "weighted", "labels.jsonl");
-  };
-  EXPECT_THAT(json(", \"weight\": 0.25").train->weights(), ElementsAre(0.25, 0.001));
-  EXPECT_THAT(json(", \"weight\": \"7\"").train->weights(), ElementsAre(7, 0.001));
-  expect_error({"a.png", "has no weight"}, [&] { json(""); });
-  expect_error({"labels.jsonl", "line 1", "such as 0.5"}, [&] { json(", \"weight\": null"); });
-  expect_error({"data set folder", "no weights", "column weight", "--labels"}, [&] {
-    open("file,label,part\na.png,x,train\nb.png,y,train\nc.png,x,test\n", "weighted", "labels.csv");
-  });
 }
 
 TEST_F(ImageTable, OfSeveralFoldersIsTheSameDataSet) {

@@ -201,23 +201,16 @@ TEST(Muon, GroupsFiltersOfOneShapeOnADevice) {
   EXPECT_TRUE(step(device, {0, 1, 3}) == wanted);
 }
 
-TEST(Muon, SkipsAStepAndCausesNoNanWithoutAGradient) {
+TEST(Muon, CausesNoNanWithoutAGradient) {
   const Layout layout = one_parameter({3, 2, 5});
   const auto device = make_cpu_device(1);
   const auto muon = make_optimizer("muon", {{"unit-filters", 1.0f}});
   muon->plan(*device, layout);
-  Arenas before(layout, *muon);
-  before.fill(layout);
-  Arenas after = before;
-  UpdateRates now = rates_of(*muon, 0);
-  now.skip = 1;
-  after.step(layout, *muon, now);
-  EXPECT_EQ(after.parameters, before.parameters);
-  EXPECT_EQ(after.slots, before.slots);
-  now.skip = 0;
+  Arenas after(layout, *muon);
+  after.fill(layout);
   std::fill(after.gradients.begin(), after.gradients.end(), 0.0f);
   std::fill(after.slots[0].begin(), after.slots[0].end(), 0.0f);
-  after.step(layout, *muon, now);
+  after.step(layout, *muon, rates_of(*muon, 0));
   double squares = 0;
   for (const float value : after.parameters) squares += std::pow(value, 2);
   EXPECT_NEAR(squares, 3, 1e-5) << "brought to its length, and no further";

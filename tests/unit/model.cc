@@ -303,7 +303,8 @@ TEST_P(EveryModel, ComputesNoGradientOfItsImages) {
 
 TEST_P(EveryModel, InferenceIsTrainingsForwardBitForBit) {
   const auto device = make_cpu_device(1);
-  for (const Type type : device->traits().types) {
+  for (const Type type : {Type::f32, Type::bf16}) {
+    if (!device->traits().computes(type)) continue;
     try {
       Bench training(*GetParam(), type, true), inference(*GetParam(), type, false);
       EXPECT_EQ(training.logits(), inference.logits()) << name_of(type);

@@ -148,7 +148,7 @@ TEST(Options, RefusalsNameTheOptionAndTheCause) {
       {{"--\x1b[2J"}, R"(^unknown option --\?\[2J\.)"},
       {{"--checkpoint-every=010"}, "^--checkpoint-every: \"010\" .*1000.*600s"},
       {{"--checkpoint-every=1e9h"}, "^--checkpoint-every: \"1e9h\" .*1000.*600s"},
-      {{"--precision", "fp8"}, "^--precision: \"fp8\" .*fp32 .*bf16 .*fp16"},
+      {{"--precision", "fp8"}, "^--precision: \"fp8\" .*fp32 .*bf16"},
       {{"--steps"}, "--steps.* missing"},
       {{"--help="}, "^--help: .*empty"},
       {{"--help", "--"}, "^--help: .*empty"},
@@ -192,29 +192,16 @@ TEST(Options, ThatDoNotGoTogetherAreRefused) {
   });
 }
 
-TEST(Options, TheLossIsScaledAsThePrecisionNeeds) {
-  const auto scaling = [](const Words& words) {
-    const LossScaling is = parse(words).loss_scaling();
-    return !is.on() ? "none"
-                    : fmt::format("{} {}", is.scale,
-                                  is.dynamic ? fmt::format("for {}", is.growth_steps) : "fixed");
-  };
-  EXPECT_EQ(scaling({}), "none");
-  EXPECT_EQ(scaling({"--precision", "bf16"}), "none");
-  EXPECT_EQ(scaling({"--precision", "fp16"}), "65536 for 2000");
-  EXPECT_EQ(scaling({"--precision", "fp16", "--loss-scale", "none"}), "none");
-  EXPECT_EQ(scaling({"--loss-scale", "dynamic"}), "65536 for 2000");
-  EXPECT_EQ(scaling({"--loss-scale", "dynamic:1024:7"}), "1024 for 7");
-  EXPECT_EQ(scaling({"--loss-scale=dynamic:1.5e3"}), "1500 for 2000");
-  EXPECT_EQ(scaling({"--loss-scale=1024"}), "1024 fixed");
-  EXPECT_EQ(scaling({"--loss-scale=1"}), "none");
-  for (const char* how : {"many", "0.5", "dynamic:", "dynamic:0", "dynamic:1e38", "dynamic:2:",
-                          "dynamic:2:0", "dynamic:2:3:4", "2:3", "dynamics", "inf", "-2"}) {
-    EXPECT_EQ(refusal({fmt::format("--loss-scale={}", how)}).rfind("--loss-scale: ", 0), 0u) << how;
-  }
-  expect_refusals({{{"--loss-scale=dynamic:4e37", "--clip-norm=1"},
-                    "^--loss-scale dynamic:4e37 .*--clip-norm.*1.84467e"}});
-  EXPECT_EQ(parse({"--loss-scale=dynamic", "--clip-norm=1"}).loss_scaling().highest, 0x1p64f);
+TEST(Options, OfFormerVersionsNameWhatToPass) {
+  expect_refusals({
+      {{"--precision", "fp16"}, "^--precision fp16 .*--precision bf16"},
+      {{"--loss-scale=dynamic"}, "^--loss-scale .*bf16"},
+      {{"--sampling=weighted"}, "^--sampling weighted .*--sampling balanced.*--class-weights"},
+      {{"--loss", "focal"}, "^--loss .*--class-weights"},
+      {{"--focal-gamma=2"}, "^--focal-gamma .*--class-weights"},
+      {{"--reducer", "factors"}, "^--reducer factors .*--wire bf16"},
+      {{"--reducer=owners"}, "^--reducer owners .*--reducer direct"},
+  });
 }
 
 TEST(Options, WithoutEffectAreNoted) {

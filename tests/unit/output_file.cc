@@ -174,15 +174,5 @@ TEST_F(OutputFileTest, CreateReplacesNoFileAndNoLink) {
   EXPECT_EQ(directory_.names(), (Names{"file", "link"}));
 }
 
-TEST(CacheFolder, IsNeverInTheWorkingDirectory) {
-  setenv("HOME", "/home/user", 1);
-  setenv("XDG_CACHE_HOME", "/elsewhere", 1);
-  EXPECT_EQ(cache_folder(), "/elsewhere/lockstep");
-  setenv("XDG_CACHE_HOME", "relative", 1);
-  EXPECT_EQ(cache_folder(), "/home/user/.cache/lockstep");
-  unsetenv("HOME");
-  EXPECT_EQ(cache_folder(), "");
-}
-
 }  // namespace
 }  // namespace lockstep

@@ -213,25 +213,6 @@ TEST_F(OwnTexts, AreDividedAlikeInTrainingAndEvaluation) {
   expect_error({"2", "does not know", "0, 1"}, [&] { tested(data, path); });
 }
 
-TEST_F(OwnTexts, HaveTheWeightsOfTheirRows) {
-  std::string lines = "text,weight,label\n";
-  for (int i = 0; i < 60; ++i) lines += fmt::format("word{} all,{},{}\n", i, 0.25 * i, i % 2);
-  DataSource source{.folder = file(lines), .validation = 0.3, .weighted = true};
-  const DatasetEntry& entry = find(datasets(), "texts");
-  const OpenedData data = open_data(entry, source);
-  ASSERT_EQ(data.train->size() + data.validation->size(), 60);
-  ASSERT_GT(data.validation->size(), 5);
-  for (std::int64_t i = 0; i < data.train->size(); ++i) {
-    const std::string row = data.train->file(i).substr(std::string("x.csv:").size());
-    EXPECT_EQ(data.train->weights().at(i), 0.25 * (std::stoi(row) - 1));
-  }
-  file("text,weight,label\na,heavy,x\nb,1,y\nc,1,x\nd,1,y\n");
-  expect_error({"x.csv", "line 2", "\"heavy\""}, [&] { open_data(entry, source); });
-  source.weighted = false;
-  source.validation = 0.5;
-  EXPECT_EQ(open_data(entry, source).weighted_table, source.folder.string());
-}
-
 TEST_F(OwnTexts, AreRefusedWithFileAndLine) {
   const std::string path = (folder_ / "x.csv").string();
   struct Case {

@@ -15,9 +15,8 @@
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LabelledFiles, folder, names, labels, classes, bytes, weights)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageIndex, classes, parts, others, kinds, notes, table,
-                                   weighted_table)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LabelledFiles, folder, names, labels, classes, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageIndex, classes, parts, others, kinds, notes, table)
 
 namespace {
 
@@ -196,7 +195,6 @@ void LabelledFiles::add(std::string name, std::int32_t label, std::uint64_t coun
 void LabelledFiles::take(LabelledFiles& all, std::int64_t index) {
   add(std::move(all.names[index]), all.labels[index], all.bytes[index]);
   if (!all.checksums.empty()) checksums.push_back(all.checksums[index]);
-  if (!all.weights.empty()) weights.push_back(all.weights[index]);
 }
 
 std::int64_t ImageIndex::size() const {

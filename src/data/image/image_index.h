@@ -27,7 +27,6 @@ struct LabelledFiles {
   /// The checksum_of_ends() of each file when it was checked, or that of a whole packed image.
   /// Empty: they are not known.
   std::vector<std::uint32_t> checksums = {};
-  std::vector<double> weights = {};  ///< Dataset::weights()
   bool packed = false;
 
   std::int64_t size() const { return std::ssize(names); }
@@ -52,7 +51,6 @@ struct ImageIndex {
   std::vector<std::string> notes = {};
   /// The file that names the classes, or several, or several folders; empty: one folder does.
   std::string table = {};
-  std::string weighted_table = {};  ///< OpenedData::weighted_table
 
   std::int64_t size() const;  ///< files of all parts
   /// The folders, and the table if there is one: for people.

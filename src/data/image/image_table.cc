@@ -30,7 +30,6 @@ struct Row {
   SetPart part;
   std::size_t table;  ///< place in Rows::tables
   std::int64_t line;
-  double weight;  ///< weight_of(), only with DataSource::weighted
   std::uint64_t bytes = kMissing;
 };
 
@@ -40,8 +39,7 @@ struct Rows {
   std::vector<std::string> tables;
   std::vector<Row> rows;
   bool has_train = false;
-  std::string weighted_table = {};  ///< OpenedData::weighted_table
-  ImageIndex left = {};             ///< of several folders: other files, and notes
+  ImageIndex left = {};  ///< of several folders: other files, and notes
 
   std::string place(const Row& row) const {
     return fmt::format("{}, line {}", tables[row.table], row.line);
@@ -80,10 +78,8 @@ bool add_rows(const DataSource& source, const fs::path& table, const fs::path& f
     std::string name = name_in(root, real_root, folder, row.content);
     if (!row.part) row.part = part_named(first_folder(name));
     all.has_train |= row.part == kTrain;
-    if (row.weight) all.weighted_table = path;
     all.rows.push_back({std::move(name), std::move(row.label), row.part.value_or(kTrain),
-                        all.tables.size(), row.line,
-                        source.weighted ? weight_of(row, path) : kNoWeight});
+                        all.tables.size(), row.line});
   };
   if (!read_labelled_rows(table, {"file", kFileNames}, required, add)) return false;
   all.tables.push_back(path);
@@ -150,8 +146,8 @@ void add_folder(const DataSource& source, const std::string& prefix, Rows& all) 
     for (const std::string& name : inner.classes) {
       for (const FoundFile& file : files_of_class(inner.path / name)) {
         if (has_image_name(file.name)) {
-          all.rows.push_back({place + name + "/" + file.name, name, part, all.tables.size(), 0,
-                              kNoWeight, file.bytes});
+          all.rows.push_back(
+              {place + name + "/" + file.name, name, part, all.tables.size(), 0, file.bytes});
         } else {
           ++all.left.others;
           ++all.left.kinds[ending_of(file.name)];
@@ -201,7 +197,6 @@ std::int64_t merge(Rows& all) {
     };
     check("classes", a.label, b.label);
     check("parts", std::string(kPartNames[a.part]), std::string(kPartNames[b.part]));
-    check("weights", a.weight, b.weight);
     return true;
   });
   const std::int64_t repeated = rows.end() - end;
@@ -275,7 +270,6 @@ LabelledFiles files_of(const std::vector<Row>& rows, SetPart part, const DataSou
     const auto label = std::lower_bound(classes.begin(), classes.end(), row.label);
     files.add(row.name.substr(own.empty() ? 0 : own.size() + 1),
               static_cast<std::int32_t>(label - classes.begin()), row.bytes);
-    if (source.weighted) files.weights.push_back(row.weight);
   }
   if (files.size() > 0) files.folder = own.empty() ? root.string() : (root / own).string();
   return files;
@@ -312,7 +306,6 @@ std::optional<TableImages> read_image_table(const DataSource& source, bool teste
   ImageIndex& index = images.index;
   if (tested) index.notes.clear();
   index.table = fmt::format("{}", fmt::join(all.tables, ", "));
-  index.weighted_table = all.weighted_table;
   const auto note = [&](std::int64_t count, const char* what, const std::string& text) {
     if (count > 0 && !tested) index.notes.push_back(counted(count, what) + text);
   };

@@ -219,11 +219,6 @@ std::uint64_t pack_images(const DataSource& source, const std::filesystem::path&
   OpenedData sets = photo_files(index, source, nullptr);
   note_copies(sets, source.host.progress);
   notes = std::move(sets.notes);
-  if (!index.weighted_table.empty()) {
-    notes.push_back(fmt::format(
-        "the column of weights in {} is not packed. --sampling weighted needs the folder.",
-        index.weighted_table));
-  }
   PartIndices parts;
   std::string classes;
   for (const std::string& name : index.classes) classes += name + "\n";

@@ -181,7 +181,6 @@ std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource
 }  // namespace
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
-  files.weights = {};  // the Dataset has them
   return std::make_shared<EncodedFiles>(std::move(files));
 }
 
@@ -267,7 +266,6 @@ OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& sou
       about += fmt::format("; {} left out", counted(index.others, "other file"));
     auto set = photos(std::move(images[part]), classes, options, normalisation, std::move(about));
     set->log_damage(log);
-    set->weigh(std::move(index.parts[part].weights));
     return set;
   };
   if (!trained) {
@@ -276,7 +274,6 @@ OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& sou
   }
   sets.test = open(!trained || images[kTest] ? kTest : kValidation);
   sets.notes = std::move(index.notes);
-  sets.weighted_table = std::move(index.weighted_table);
   return sets;
 }
 

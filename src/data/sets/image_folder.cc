@@ -56,8 +56,6 @@ OpenedData open_folder(const DataSource& source) {
   OpenedData pair = image_datasets(std::move(train), std::move(test), index.classes, "image files",
                                    index.place(source));
   pair.identity += fmt::format("classes = {}\n", fmt::join(index.classes, ", "));
-  pair.train->weigh(index.parts[kTrain].weights);
-  pair.weighted_table = index.weighted_table;
   pair.notes = index.notes;
   if (index.parts[kValidation].size() > 0) {
     pair.notes.push_back(

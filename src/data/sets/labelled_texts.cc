@@ -19,22 +19,21 @@ constexpr std::string_view kTextNames[] = {"text",     "content", "review",
                                            "sentence", "message", "body"};
 
 /// Appends the rows of a table. Those without a part of their own belong to `part`.
-void read_table(const fs::path& file, SetPart part, bool weighted, LabelledTexts& all) {
+void read_table(const fs::path& file, SetPart part, LabelledTexts& all) {
   std::int64_t number = 0;
-  const std::string name = file.filename().string(), path = one_line(file.string());
+  const std::string name = file.filename().string();
   const auto add = [&](LabelledRow row) {
     all.has_train |= row.part == kTrain;
-    if (row.weight) all.weighted_table = path;
-    all.parts[row.part.value_or(part)].push_back(
-        {std::move(row.content), std::move(row.label), std::to_string(number),
-         fmt::format("{}:{}", name, number + 1), weighted ? weight_of(row, path) : kNoWeight});
+    all.parts[row.part.value_or(part)].push_back({std::move(row.content), std::move(row.label),
+                                                  std::to_string(number),
+                                                  fmt::format("{}:{}", name, number + 1)});
     ++number;
   };
   read_labelled_rows(file, {"text", kTextNames}, /*required=*/true, add);
 }
 
 /// The train.csv, test.csv and so on in a folder.
-bool read_csv_parts(const fs::path& folder, bool weighted, LabelledTexts& all) {
+bool read_csv_parts(const fs::path& folder, LabelledTexts& all) {
   std::error_code error;
   bool found = false;
   for (const std::string& name : names_in(folder, error)) {
@@ -42,7 +41,7 @@ bool read_csv_parts(const fs::path& folder, bool weighted, LabelledTexts& all) {
     const auto part = part_named(fs::path(name).stem().string());
     if ((ending != ".csv" && ending != ".tsv" && ending != ".jsonl") || !part) continue;
     all.has_train |= *part == kTrain;
-    read_table(folder / name, *part, weighted, all);
+    read_table(folder / name, *part, all);
     found = true;
   }
   return found;
@@ -73,10 +72,10 @@ LabelledTexts read_labelled_texts(const DataSource& source) {
   LabelledTexts all;
   std::error_code unreadable;
   if (!fs::is_directory(place, unreadable)) {
-    read_table(place, kTrain, source.weighted, all);
+    read_table(place, kTrain, all);
     return all;
   }
-  if (read_csv_parts(place, source.weighted, all)) return all;
+  if (read_csv_parts(place, all)) return all;
   const Folders root = parts_in(place);
   std::int64_t others = 0;
   all.has_train = !root.parts[kTrain].empty();

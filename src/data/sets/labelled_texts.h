@@ -16,7 +16,6 @@ struct LabelledText {
   std::string key;  ///< of --validation: "pos/1.txt" in the folder of its part, or its row's number
   std::string file;  ///< its path, or its table and row: "reviews.csv:1" is the first below the
                      ///< line of names
-  double weight = kNoWeight;  ///< of --sampling weighted
 };
 
 /// By SetPart. Texts that belong to no part are in kTrain.
@@ -24,8 +23,6 @@ struct LabelledTexts {
   std::array<std::vector<LabelledText>, kParts> parts;
   std::vector<std::string> notes;  ///< for people: files that were left out
   bool has_train = false;          ///< whether the user names the training part
-  /// OpenedData::weighted_table
-  std::string weighted_table = {};
 };
 
 /// The texts of source.folder. A file is CSV with a line of column names. A folder contains

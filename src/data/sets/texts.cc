@@ -120,13 +120,10 @@ std::unique_ptr<Dataset> set_of(const LabelledTexts& all, SetPart part, std::int
   auto set = std::make_unique<Texts>(length, static_cast<int>(names.size()),
                                      fmt::format("{} {} texts in {} classes from {}", texts.size(),
                                                  kPartNames[part], names.size(), folder.string()));
-  std::vector<double> weights;
   for (const LabelledText& text : texts) {
     const auto place = std::lower_bound(names.begin(), names.end(), text.label);
     set->add(text, static_cast<std::int32_t>(place - names.begin()), vocabulary);
-    weights.push_back(text.weight);
   }
-  set->weigh(std::move(weights));
   data.identity += identity_of(part, texts);
   return set;
 }
@@ -175,7 +172,6 @@ OpenedData open(const DataSource& source) {
   data.test = set_of(all, kTest, length, vocabulary, source.folder, data);
   data.identity += fmt::format("classes = {}\n", fmt::join(data.class_names, ", "));
   data.notes = std::move(all.notes);
-  data.weighted_table = std::move(all.weighted_table);
   return data;
 }
 

@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "src/base/check.h"
-#include "src/base/option_rows.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
-#include "src/data/dataset.h"
 #include "src/data/text/csv.h"
 #include "src/data/text/text_file.h"
 #include "src/data/text/words.h"
@@ -22,8 +20,7 @@ using Fields = std::vector<std::string>;
 using Json = nlohmann::json;  // ordered_json needs a time of the keys squared
 constexpr std::string_view kLabelNames[] = {"label", "category",  "class",
                                             "topic", "sentiment", "target"},
-                           kPartColumns[] = {"part", "split"},
-                           kWeightColumns[] = {"weight", "sample_weight"};
+                           kPartColumns[] = {"part", "split"};
 
 constexpr std::size_t kLongestLabel = 1000;
 
@@ -46,13 +43,12 @@ std::ptrdiff_t column_of(const Fields& header, Names names) {
 
 /// The places of the columns in a row; -1: there is none.
 struct Columns {
-  std::ptrdiff_t content, label, part, weight;
+  std::ptrdiff_t content, label, part;
 
   Columns(const Fields& header, const ContentColumn& column)
       : content(column_of(header, column.names)),
         label(column_of(header, kLabelNames)),
-        part(column_of(header, kPartColumns)),
-        weight(column_of(header, kWeightColumns)) {}
+        part(column_of(header, kPartColumns)) {}
   bool complete() const { return content >= 0 && label >= 0; }
 };
 
@@ -72,7 +68,7 @@ Columns required_columns(const std::string& path, const Fields& header, std::int
 
 LabelledRow row_of(const std::string& path, const Columns& columns, Fields& fields,
                    std::int64_t line) {
-  LabelledRow row{std::move(fields[columns.content]), trimmed(fields[columns.label]), {}, {}, line};
+  LabelledRow row{std::move(fields[columns.content]), trimmed(fields[columns.label]), {}, line};
   require(
       !row.label.empty(),
       "{}: the row in line {} has no class, a text or a whole number. Add one, or remove the row.",
@@ -83,7 +79,6 @@ LabelledRow row_of(const std::string& path, const Columns& columns, Fields& fiel
   require(row.label.size() <= kLongestLabel,
           "{}: the class in line {} has {} bytes. Check the column of the classes.", path, line,
           row.label.size());
-  if (columns.weight >= 0) row.weight = trimmed(fields[columns.weight]);
   if (columns.part < 0) return row;
   row.part = part_named(trimmed(fields[columns.part]));
   require(row.part.has_value(),
@@ -93,11 +88,9 @@ LabelledRow row_of(const std::string& path, const Columns& columns, Fields& fiel
 }
 
 /// The value of a JSON object as the field of a row: a text or a whole number. Others have no
-/// field, because a fraction or a number of more than 64 bits is not kept digit by digit. A weight
-/// need not be.
-std::string field_of(const std::string& name, const Json& value) {
+/// field, because a fraction or a number of more than 64 bits is not kept digit by digit.
+std::string field_of(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number() && column_of({name}, kWeightColumns) == 0) return value.dump();
   return value.is_number_integer() || value.is_boolean() ? value.dump() : "";
 }
 
@@ -114,7 +107,7 @@ bool read_json_lines(const std::string& path, const std::string& content,
     Fields names, fields;
     for (const auto& [name, value] : object.items()) {
       names.push_back(name);
-      fields.push_back(field_of(name, value));
+      fields.push_back(field_of(value));
     }
     if (!required && !Columns(names, column).complete()) return false;
     required = true;  // of all other lines
@@ -144,16 +137,6 @@ bool read_labelled_rows(const std::filesystem::path& table, const ContentColumn&
     use(row_of(path, columns, fields, rows.line()));
   }
   return true;
-}
-
-double weight_of(const LabelledRow& row, const std::string& table) {
-  if (!row.weight) return kNoWeight;
-  try {
-    return parse_number<double>("", *row.weight, Bounds::at_least(0, 1e300));
-  } catch (const Error&) {
-    fail("{}: the weight in line {} is \"{}\". Write a number of at least 0, such as 0.5.", table,
-         row.line, excerpt_of(*row.weight, 30));
-  }
 }
 
 }  // namespace lockstep

@@ -18,8 +18,6 @@ struct LabelledRow {
   std::string content;          ///< the text, or the name of the file
   std::string label;            ///< not empty, without spaces at its ends
   std::optional<SetPart> part;  ///< empty: the table has no column of parts
-  /// The text in the column of weights; empty: there is none.
-  std::optional<std::string> weight;
   std::int64_t line = 0;  ///< on which the row begins, from 1
 };
 
@@ -33,9 +31,5 @@ struct ContentColumn {
 /// of the content and the class. Throws Error that names the file, the line and the fix.
 bool read_labelled_rows(const std::filesystem::path& table, const ContentColumn& content,
                         bool required, const std::function<void(LabelledRow)>& use);
-
-/// The weight of a row of `table`, at least 0; kNoWeight: it has no column of weights. Throws Error
-/// that names the line if its text is no such number.
-double weight_of(const LabelledRow& row, const std::string& table);
 
 }  // namespace lockstep

@@ -119,7 +119,7 @@ class CpuDevice : public HostDevice {
     traits_.description =
         fmt::format("cpu:{} ({}, {}{})", core_list(allowed_cores()), counted(threads_, "thread"),
                     library::set_in_use(), isa == "auto" ? "" : " by --isa");
-    if (!library::computes_bf16()) traits_.types = {Type::f32};
+    traits_.bf16 = library::computes_bf16();
   }
 
   std::string arithmetic(Type type) const override {

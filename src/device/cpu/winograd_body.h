@@ -369,9 +369,9 @@ class Winograd : public AffinePlan {
 };
 
 bool winograd_serves(const ConvolutionSpec& spec) {
-  return spec.input.type != Type::f16 && spec.stride == 1 && spec.dilation == 1 &&
-         spec.groups == 1 && !spec.one_dimensional && (spec.kernel == 3 || spec.kernel == 5) &&
-         spec.pad < spec.kernel && in_registers(spec.input.x[3]) && in_registers(spec.filters);
+  return spec.stride == 1 && spec.dilation == 1 && spec.groups == 1 && !spec.one_dimensional &&
+         (spec.kernel == 3 || spec.kernel == 5) && spec.pad < spec.kernel &&
+         in_registers(spec.input.x[3]) && in_registers(spec.filters);
 }
 
 /// Whether factors may be rounded to bf16. With 3x3 filters the error of results is then 0.4 %

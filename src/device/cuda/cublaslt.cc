@@ -86,9 +86,7 @@ using Layout = Owned<cublasLtMatrixLayout_t, &Functions::MatrixLayoutDestroy>;
 /// One product a * b = d, as cuBLAS sees it.
 struct Product {
   explicit Product(const Convolution& c, Numerics numerics) : pass(c.pass) {
-    const cudaDataType_t type = c.type == Type::bf16  ? CUDA_R_16BF
-                                : c.type == Type::f16 ? CUDA_R_16F
-                                                      : CUDA_R_32F;
+    const cudaDataType_t type = c.type == Type::bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const bool tf32 = c.type == Type::f32 && (numerics.tf32 || c.tf32);
     check(lt().MatmulDescCreate(
               &desc.handle, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),

@@ -28,9 +28,7 @@ void require_good(fe::error_t status, const char* what) {
 }
 
 fe::DataType_t data_type(Type type) {
-  return type == Type::bf16  ? fe::DataType_t::BFLOAT16
-         : type == Type::f16 ? fe::DataType_t::HALF
-                             : fe::DataType_t::FLOAT;
+  return type == Type::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT;
 }
 
 /// cuDNN's extents are N, C, H, W; the strides define their order in memory.
@@ -183,16 +181,6 @@ Plans Cudnn::plans(const Convolution& work, std::size_t most) const {
       result.push_back(std::make_shared<FoundPlan>(body_->handle, g, i));
   }
   return result;
-}
-
-std::shared_ptr<const Plan> Cudnn::plan(const Convolution& work, std::string_view name) const {
-  const auto g = body_->found(work);
-  const std::int64_t count = g ? g->get_execution_plan_count() : 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (name_of_plan(*g, i) == name && g->build_plan_at_index(i).is_good())
-      return std::make_shared<FoundPlan>(body_->handle, g, i);
-  }
-  return nullptr;
 }
 
 std::string Cudnn::version() const { return version_text(); }

@@ -20,7 +20,6 @@ class Cudnn : public Library {
   /// Without engines that are compiled at run time, which takes up to a second each, and without
   /// those whose workspace exceeds 1 GiB.
   Plans plans(const Convolution& work, std::size_t most) const override;
-  std::shared_ptr<const Plan> plan(const Convolution& work, std::string_view name) const override;
   std::string version() const override;
   /// The device's properties in cuDNN's JSON.
   std::string properties() const;

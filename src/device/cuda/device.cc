@@ -8,13 +8,11 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/base/round_up.h"
 #include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/layers.h"
 #include "src/device/cuda/libraries.h"
 #include "src/device/cuda/planner.h"
-#include "src/device/cuda/race.h"
 #include "src/device/cuda/runtime.h"
 
 namespace lockstep {
@@ -135,7 +133,7 @@ class CudaDevice final : public Device {
     cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
     cublaslt_ = cuda::make_cublaslt(numerics);
     planner_ = std::make_unique<cuda::Planner>(
-        std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()}, platform(numerics));
+        std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()});
     traits_ = {
         .description = fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
                                    static_cast<double>(properties_.totalGlobalMem) / (1 << 30)),
@@ -144,18 +142,18 @@ class CudaDevice final : public Device {
         .uuid = text_of(unique_id(index_, properties_)),
         .pci = fmt::format("{:04x}:{:02x}:{:02x}", properties_.pciDomainID, properties_.pciBusID,
                            properties_.pciDeviceID),
-        .types = {Type::f32, Type::bf16, Type::f16},
         .memory_is_host = false,
         .batches_products = true,
         .lanes = cuda::kLanes,
-        .run_ahead = kMostAhead};
+        .run_ahead = 4};
     pin_ = [index](std::byte* data, std::size_t bytes) { return page_lock(index, data, bytes); };
   }
 
   std::string arithmetic(Type) const override {
-    const Tuning& tuning = planner_->tuning();
-    return tuning.platform() + (options_.deterministic ? ", deterministic" : "") +
-           (tuning.empty() ? "" : fmt::format(", tuned {:08x}", crc32c(tuning.text())));
+    return fmt::format("{}, {} on {} (sm_{}{}){}{}", cudnn_->version(), cublaslt_->version(),
+                       properties_.name, properties_.major, properties_.minor,
+                       options_.deterministic ? ", deterministic" : "",
+                       options_.tf32 ? ", tf32" : "");
   }
 
   std::unique_ptr<Stream> stream(Priority priority) override {
@@ -173,18 +171,6 @@ class CudaDevice final : public Device {
   }
   std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
 
-  // Race may end differently in the next run, so a deterministic device has none.
-  std::string tuning() const override {
-    return options_.deterministic ? "" : planner_->tuning().text();
-  }
-  bool set_tuning(std::string_view text) override { return planner_->tuning().set_text(text); }
-  std::vector<std::string> tune(bool on) override {
-    const auto wrong = race_ ? race_->warnings() : std::vector<std::string>();
-    race_ = on ? std::make_unique<cuda::Race>(cuda::make_track(*this)) : nullptr;
-    planner_->set_race(race_.get());
-    return wrong;
-  }
-
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
     return cuda::make_convolution(*planner_, spec);
   }
@@ -199,13 +185,6 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// The device and settings that affect the choice of kernels.
-  std::string platform(const cuda::Numerics& numerics) const {
-    return fmt::format("{} (sm_{}{}){}{}", properties_.name, properties_.major, properties_.minor,
-                       numerics.deterministic ? ", deterministic" : "",
-                       numerics.tf32 ? ", tf32" : "");
-  }
-
   static Memory page_lock(int index, std::byte* data, std::size_t bytes) {
     use(index);
     check_cuda(cudaHostRegister(data, bytes, cudaHostRegisterPortable), "cudaHostRegister");
@@ -251,7 +230,6 @@ class CudaDevice final : public Device {
   std::unique_ptr<cuda::Cudnn> cudnn_;
   std::unique_ptr<cuda::Library> cublaslt_;
   std::unique_ptr<cuda::Planner> planner_;
-  std::unique_ptr<cuda::Race> race_;  ///< null: tuning is off
 };
 
 std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<void()>& body) {

@@ -60,9 +60,6 @@ constexpr int pack_width() {
 template <class Body>
 __global__ void __launch_bounds__(kThreadsPerBlock)
     each_kernel(std::int64_t n, std::int64_t packs, const __grid_constant__ Body body) {
-  if constexpr (requires { body.idle(); }) {
-    if (body.idle()) return;
-  }
   const std::int64_t stride = std::int64_t{blockDim.x} * gridDim.x,
                      first = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if constexpr (pack_width<Body>() > 1) {
@@ -88,9 +85,6 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 template <class Body>
 __global__ void __launch_bounds__(kWarpsPerBlock* Warp::lanes)
     each_row_kernel(std::int64_t rows, const __grid_constant__ Body body) {
-  if constexpr (requires { body.idle(); }) {
-    if (body.idle()) return;
-  }
   const Warp warp{static_cast<int>(threadIdx.x % Warp::lanes)};
   const std::int64_t first = std::int64_t{blockIdx.x} * kWarpsPerBlock + threadIdx.x / Warp::lanes;
   for (std::int64_t row = first; row < rows; row += std::int64_t{gridDim.x} * kWarpsPerBlock) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "src/device/device.h"
@@ -39,8 +38,7 @@ struct Convolution {
 
   /// Whether this is a dense layer.
   bool dense() const;
-  /// "forward bf16 128x24x24x3 64x5x5x3 128x24x24x64 stride 1x1 pad 2x2 dilation 1x1 bias relu":
-  /// equal for equal work, one line, no '='.
+  /// "forward bf16 128x24x24x3 64x5x5x3 128x24x24x64 stride 1x1 pad 2x2 dilation 1x1 bias relu".
   std::string text() const;
 };
 
@@ -56,8 +54,7 @@ class Plan {
   /// Enqueues the work. `workspace` is aligned to 256 bytes; its contents need not survive.
   virtual void run(Stream& stream, const Tensors& tensors, void* workspace) const = 0;
   virtual std::size_t workspace_bytes() const = 0;
-  /// "cuDNN eng41_k2=4_k13=1". With the same library and device it means the same kernel and
-  /// settings.
+  /// The kernel and its settings: "cuDNN eng41_k2=4_k13=1".
   virtual const std::string& name() const = 0;
 };
 
@@ -78,8 +75,6 @@ class Library {
   /// At most `most` plans for `work`, in the library's order of preference. Empty: the library does
   /// not support the work.
   virtual Plans plans(const Convolution& work, std::size_t most) const = 0;
-  /// The plan with that name; null: not offered.
-  virtual std::shared_ptr<const Plan> plan(const Convolution& work, std::string_view name) const;
   /// "cuDNN 9.19.0"
   virtual std::string version() const = 0;
 };

@@ -68,14 +68,14 @@ function setRange(range) {
 }
 
 /**
- * A chart. spec: {id, title, format, log, from0, series: [{label, color, dash, smooth, marks, run,
+ * A chart. spec: {id, title, format, from0, series: [{label, color, dash, smooth, marks, run,
  * columns, name, factor}]}. A series shows column `name` times `factor` over the column of the x
  * axis.
  */
 class Chart {
   constructor(spec) {
     this.spec = spec;
-    this.log = Boolean(spec.log);
+    this.log = false;
     this.svg = make('svg', {
       tabindex: 0,
       role: 'img',

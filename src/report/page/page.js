@@ -210,13 +210,6 @@ function curves() {
           (rank) => [`rank ${rank}`, 'shares', `rank_${rank}`, {marks: true}]))
     },
     {
-      id: 'loss_scale',
-      title: 'Loss scale',
-      log: true,
-      optional: true,
-      series: seriesOf([['loss scale', 'train', 'loss_scale']])
-    },
-    {
       id: 'penalty',
       title: 'Weight penalty',
       optional: true,

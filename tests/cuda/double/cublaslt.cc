@@ -6,7 +6,6 @@
 // broken rule is reported. In any other program the memory is the host's, and a call computes.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <array>
 #include <cstdint>
@@ -102,15 +101,12 @@ struct Matrix {
   void write(std::int64_t at, float value) const {
     if (type == CUDA_R_16BF) {
       static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16(value);
-    } else if (type == CUDA_R_16F) {
-      static_cast<__half*>(data)[at] = __float2half(value);
     } else {
       static_cast<float*>(data)[at] = value;
     }
   }
   float read(std::int64_t at) const {
     if (type == CUDA_R_16BF) return __bfloat162float(static_cast<__nv_bfloat16*>(data)[at]);
-    if (type == CUDA_R_16F) return __half2float(static_cast<__half*>(data)[at]);
     return static_cast<float*>(data)[at];
   }
 };

@@ -168,10 +168,6 @@ Plans Cudnn::plans(const Convolution& work, std::size_t most) const {
   return result;
 }
 
-std::shared_ptr<const Plan> Cudnn::plan(const Convolution& work, std::string_view name) const {
-  return Library::plan(work, name);
-}
-
 std::string Cudnn::version() const {
   return fmt::format("cuDNN {}.{}.{}", CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL);
 }

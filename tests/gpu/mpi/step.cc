@@ -52,37 +52,5 @@ TEST(TrainingStepOnGpu, OnRanksThatShareItItIsOneRankWithTheirShards) {
   expect_same(train(*device, "shared", "auto", real()), train(*device, "shared", "auto", alone));
 }
 
-/// In fp16, with this scale of the loss at first.
-Variant half(const std::string& loss_scale) {
-  Variant variant = real();
-  variant.change = [loss_scale](StepOptions& options) {
-    options.device.deterministic = true;
-    options.model.precision = Type::f16;
-    options.optimizer.loss_scale = loss_scale;
-  };
-  return variant;
-}
-
-TEST(TrainingStepOnGpu, InHalfPrecisionItIsTheCpuWithinTolerance) {
-  const std::unique_ptr<Device> device = gpu(true);
-  Variant variant = half("dynamic:16384");
-  const Outcome is = train(*device, "auto", "auto", variant);
-  expect_near(is, on_the_cpu(), 0.05);
-  EXPECT_EQ(is.totals.back().loss_scale.last, 16384) << is.totals.back().loss_scale.text();
-  EXPECT_EQ(is.totals.back().loss_scale.skipped, 0);
-  variant.no_graph = true;
-  expect_same(train(*device, "auto", "auto", variant), is);
-}
-
-/// A gradient of this network times 65536 is above the largest number of fp16. Each rank has its
-/// share of the batch, and so of the gradient.
-TEST(TrainingStepOnGpu, InHalfPrecisionAStepThatOverflowsIsSkipped) {
-  const int first = 65536 * world().comm().size();
-  const Outcome is = train(*gpu(true), "auto", "auto", half(fmt::format("dynamic:{}", first)));
-  EXPECT_GE(is.totals.back().loss_scale.skipped, 1) << is.totals.back().loss_scale.text();
-  EXPECT_LT(is.totals.back().loss_scale.last, first);
-  for (const StepTotals& totals : is.totals) EXPECT_TRUE(std::isfinite(totals.cross_entropy));
-}
-
 }  // namespace
 }  // namespace lockstep

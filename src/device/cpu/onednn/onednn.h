@@ -54,7 +54,6 @@ typename P::primitive_desc describe_backward(const dnnl::engine& engine,
 }
 
 inline dnnl::memory::data_type data_type(Type type) {
-  expect(type != Type::f16, "there are no plans of fp16 for CPU cores");
   return type == Type::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
