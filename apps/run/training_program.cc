@@ -191,18 +191,6 @@ void settle_range_test(Options& o, OptionRows& rows) {
   o.reports.trace.clear();
 }
 
-/// Throws the usage Error if the loss does not go together with the labels.
-void check_loss(const Options& o) {
-  const auto refuse = [](std::string_view name) {
-    fail_usage("--loss focal does not work with --{}. Pass --{} 0.", name, name);
-  };
-  if (o.optimizer.loss != "focal") return;
-  if (o.optimizer.label_smoothing > 0) refuse("label-smoothing");
-  o.data.mixing.each([&](const auto& mixed) {
-    if (mixed.value > 0) refuse(mixed.kOption.name);
-  });
-}
-
 /// The options in which all ranks must agree. Ranks on different processors may limit their own
 /// instruction set; the summary compares their arithmetic.
 std::string common_options(const Options& options) {
@@ -244,7 +232,6 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   rows.check_exclusions();
   o.data.check(rows, /*opened=*/!o.summary);
   o.optimizer.finish(rows);
-  check_loss(o);
   make_optimizer(o.optimizer.name, o.optimizer.own);  // throws if its options do not go together
   o.schedule.finish(rows, find(optimizers(), o.optimizer.name));
   settle_range_test(o, rows);
