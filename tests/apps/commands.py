@@ -47,7 +47,7 @@ CHANGES = [
     (r"^git clone URL lockstep && cd lockstep$", ":"),
     (r"--steps \d+", "--steps 4"),
     (r"--epochs \d+", "--steps 4"),
-    (r"--find-lr 100", "--find-lr 8"),
+    (r"--find-lr 100", "--find-lr 20"),
     (r"-np (16|N|4)\b", "-np 2"),
     (r"ppr:1:node", "ppr:2:node"),
     (r"--model tower", "--model deep_mnist"),
