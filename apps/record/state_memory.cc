@@ -164,12 +164,12 @@ fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::pa
   return {};
 }
 
-/// The device of a run's folder, or of the folder that had it; empty: neither is there.
-std::string device_of(const fs::path& place) {
+/// The device of a run's folder, or of the nearest folder above that is left.
+std::string device_of(fs::path place) {
   struct stat status {};
-  const bool found = ::stat(place.c_str(), &status) == 0 ||
-                     (errno == ENOENT && ::stat(place.parent_path().c_str(), &status) == 0);
-  return found ? std::to_string(status.st_dev) : "";
+  while (::stat(place.c_str(), &status) != 0 && errno == ENOENT && place.has_relative_path())
+    place = place.parent_path();
+  return std::to_string(status.st_dev);
 }
 
 /// Whether the states in `folder`, which no process uses, are of no use.

@@ -18,7 +18,7 @@ Cause cause_of(const End& end) {
   const RunEnd known = end_of(end.code);
   if (known.code == end.code) return {known.starts_again, std::string(known.what)};
   const int signal = end.code - kSignal;
-  if (signal == SIGPIPE && end.launcher) return {false, "nobody reads the output of mpirun"};
+  if (signal == SIGPIPE && end.launcher) return {false, "the reader of the output has ended"};
   if (signal > 0 && signal < NSIG && sigabbrev_np(signal) != nullptr) {
     return {true, fmt::format("{} was killed by SIG{}", end.launcher ? "mpirun" : "a rank",
                               sigabbrev_np(signal))};

@@ -86,6 +86,7 @@ set -m
 launcher=$!
 set +m
 await 60 has_done 20
+for host in 1 2; do await 60 eval 'has_state "$(memory_on $host)"'; done
 pkill -KILL -f -- "--run $folder/memory"
 collect
 expect_files "before the first checkpoint" "$folder/memory/checkpoints"

@@ -202,6 +202,11 @@ await() {  # SECONDS COMMAND...: repeats the command until it succeeds
 takes_signals() { (((0x$(awk '/^SigBlk/ { print $2 }' "/proc/$1/status") & 0x4202) == 0x4202)); }
 rank_takes_signals() { takes_signals "$(pid_of_rank "$1")"; }
 has_done() { grep -q "step $1/" "$folder/out"; }  # STEP: the background run has done it
+# Whether the file of states (apps/step/snapshot.h) in the folder $1 contains a whole copy: one whose order is not 0.
+has_state() {
+  local first second
+  read -r first _ _ second < <(od -An -v -w32 -tu8 -j32 -N32 "$1/states" 2>/dev/null) && ((first + second > 0))
+}
 ended() { ! kill -0 "$launcher"; }
 collect() {  # waits for the background run; sets `code` as run() does
   code=0

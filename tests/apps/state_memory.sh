@@ -18,9 +18,9 @@ small_data "$folder/data"
 options=(--data "$folder/data/small" --dataset hdf5 --steps 60 --eval-every 7 --ema 0.9 --optimizer adam --checkpoint-every 1000000 --keep 0)
 
 steps_of() { sed -n 's/.*"kind":"'"$2"'".*"step":\([0-9]*\)[,}].*/\1/p' "$1/metrics.jsonl"; }  # RUN KIND
-kept() { [[ -s $(memory_of "$1")/states ]]; }  # RUN
-kill_when() {  # COMMAND...: kills all ranks then
-  await 60 "$@" || exit 1
+kept() { has_state "$(memory_of "$1")"; }  # RUN
+kill_when_done() {  # STEP RUN: kills all ranks when a state is kept, too
+  await 60 has_done "$1" && await 60 kept "$2" || exit 1
   kill -KILL "$(pid_of_rank 1)" "$(pid_of_rank 0)"
   collect
   expect "the ranks are killed" test "$code" -ne 0
@@ -32,7 +32,7 @@ expect "a complete run leaves no memory" test -z "$(memory_of "$folder/undisturb
 
 # The first start has no checkpoint on the disk. --resume never began this run, and the same command resumes it.
 start 2 "${options[@]}" --resume never --run "$folder/killed"
-kill_when has_done 15
+kill_when_done 15 "$folder/killed"
 memory=$(memory_of "$folder/killed")
 expect_files "no checkpoint" "$folder/killed/checkpoints"
 expect "a state" kept "$folder/killed"
@@ -51,11 +51,12 @@ expect "it leaves the states" cmp "$memory/states" "$folder/before/states"
 
 # Killed again in mid-run; then on one rank.
 start 2 "${options[@]}" --resume never --run "$folder/killed"
-kill_when has_done 35
-expect "it resumed from memory" test "$(resumed_at)" -gt 0
+kill_when_done 35 "$folder/killed"
+resumed=$(resumed_at)
+expect "it resumed from memory" test "$resumed" -gt 0
 touch -d '8 days ago' "$memory/run"  # other starts would remove this state
 train 1 "${options[@]}" --shards 2 --resume never --run "$folder/killed"
-expect "it resumed from memory again" test "$(resumed_at)" -gt 20
+expect "it resumed from memory again" test "$(resumed_at)" -gt "$resumed"
 expect_same_state "as undisturbed" "$(step_file "$folder/undisturbed" 60)" "$(step_file "$folder/killed" 60)"
 for kind in train evaluation; do
   expect "each line of kind $kind once" test "$(steps_of "$folder/killed" $kind)" = "$(steps_of "$folder/undisturbed" $kind)"
@@ -64,7 +65,7 @@ expect "a complete run leaves no memory" test -z "$(memory_of "$folder/killed")"
 
 # With a damaged state the run begins again.
 start 2 "${options[@]}" --run "$folder/hurt"
-kill_when has_done 15
+kill_when_done 15 "$folder/hurt"
 memory=$(memory_of "$folder/hurt")
 for tenths in 3 9; do  # a weight of each copy
   printf x | dd of="$memory/states" bs=1 seek=$(($(stat -c %s "$memory/states") * tenths / 10)) conv=notrunc status=none
@@ -83,7 +84,7 @@ expect "the checkpoint has all steps" test -z "$(memory_of "$folder/stopped")"
 
 # A folder that others may enter cannot be trusted. The run goes on without states.
 start 2 "${options[@]}" --run "$folder/stranger"
-kill_when has_done 15
+kill_when_done 15 "$folder/stranger"
 memory=$(memory_of "$folder/stranger")
 chmod 777 "$memory"
 train 2 "${options[@]}" --run "$folder/stranger"
@@ -93,7 +94,7 @@ rm -r "$memory"
 
 # Another start finds the states of a run whose folder is gone.
 start 2 "${options[@]}" --run "$folder/gone"
-kill_when has_done 15
+kill_when_done 15 "$folder/gone"
 memory=$(memory_of "$folder/gone")
 expect "a state remains" test -e "$memory/states"
 LC_ALL=C sed -i 's/position/Position/g' "$memory/states"
