@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Hosts that cannot reach each other are named within twice --timeout, mpirun ends within 10 s more, and no process stays
 # on either side. Hosts whose ranks are stopped for longer than that are not blamed. Skipped if lib_hosts.sh cannot run.
+# processors: 3
 # usage: cut_network.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=SCRIPTDIR/lib_hosts.sh
 . "$(dirname "$0")/lib_hosts.sh"
-timeout=4
+timeout=6
 limit=90
 
 hosts=3

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each row of docs/ends.md is true: what a run keeps at an end, its exit code and message, and where the same command goes on.
 # Without REGEX: the first row of each kind; `.` walks all.
+# processors: 2
 # usage: ends.sh BUILD_FOLDER [REGEX]
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"

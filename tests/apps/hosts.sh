@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Two hosts (lib_hosts.sh): the reducer that auto chooses, also on a slow link. Neither the number of hosts nor the link
 # changes a bit of the result.
+# processors: 2
 # usage: hosts.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
