@@ -10,6 +10,7 @@
 #include "apps/audit/replay.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "apps/record/data_facts.h"
 #include "apps/record/fact_words.h"
 #include "apps/record/run_files.h"
 #include "net/checkpoint.h"
@@ -19,6 +20,7 @@
 #include "src/base/signals.h"
 #include "src/base/text.h"
 #include "src/data/data_options.h"
+#include "src/files/file.h"
 #include "src/report/report.h"
 #include "src/report/stored_run.h"
 
@@ -95,6 +97,15 @@ Audited read_audited(const std::string& name) {
   run.facts = *facts;
   run.log = read_log(folder);
   run.checkpoints = add_checkpoints(folder / "checkpoints", run.log);
+  const std::set<std::string> compared{"metrics.jsonl", "evaluation.json", kSummaryFile,
+                                       kConfigFile,     kFingerprints,     "checkpoints"};
+  const bool network = !run.facts.text("network").empty();
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool events = name.starts_with("events.out.tfevents.");
+    if (!compared.contains(name) && !(network && name == kNetworkFile))
+      run.log.skipped.insert(events ? "events.out.tfevents" : one_line(name));
+  }
   return run;
 }
 
@@ -150,8 +161,8 @@ struct Verdict {
 };
 
 /// Texts of a checkpoint that an evaluation of its step changes.
-const std::set<std::string> kOfEvaluation = {
-    "evaluation", "target_reached", "best", "best_by", "next_best", "evaluations_since", "names"};
+const std::set<std::string> kOfEvaluation = {"evaluation", "target_reached",    "best", "best_by",
+                                             "next_best",  "evaluations_since", "names"};
 
 /// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights
 /// may be gone.
@@ -200,7 +211,11 @@ void verify(const Audited& run, const Stretch& stretch, Replay& replay, RunLog& 
   }
   steps.insert(steps.end(), replayed.log.values.begin(), replayed.log.values.end());
   std::int64_t equal = 0;
-  const std::string difference = compare_logs(log, replayed.log, stretch, equal);
+  std::string difference = compare_logs(log, replayed.log, stretch, equal);
+  // Each start writes that file for its own data.
+  if (difference.empty() && stretch.end > log.starts.back().step &&
+      read_file(run.files.folder / kFingerprints).value_or("") != replayed.samples)
+    difference = fmt::format("{}: it has other samples than the replay", kFingerprints);
   ++(difference.empty() ? verdict.equal : verdict.different);
   Console().line(difference.empty() ? fmt::format("{}: equal in {}", name, counted(equal, "value"))
                                     : fmt::format("{}: different at {}", name, difference));

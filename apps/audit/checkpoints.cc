@@ -9,6 +9,7 @@
 #include "net/checkpoint.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -71,7 +72,11 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   const Hdf5Reader reader(file);
   const std::int64_t step = reader.integer("step");
   const std::string place = file.filename().string();
+  const std::string foreign = reader.foreign_part();
+  require(foreign.empty(), "{} has {}, which Lockstep does not write. Restore the file.", place,
+          one_line(foreign));
   const RunFacts facts = RunFacts::of(file, read_metadata(file));
+  log.check_names(reader.text(kFacts), place);
   std::map<std::pair<std::string, std::string>, json> found;
   for (const std::string& name : reader.arrays()) {
     const std::string group = name.substr(0, name.find('/'));
@@ -95,7 +100,10 @@ Checkpoints add_checkpoints(const fs::path& folder, RunLog& log) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("best") && name.ends_with(".h5")) files.push_back(entry.path());
+    if (name.starts_with("best") && name.ends_with(".h5"))
+      files.push_back(entry.path());
+    else if (std::ranges::find(files, entry.path()) == files.end())
+      log.skipped.insert("checkpoints/" + one_line(name));
   }
   Checkpoints result;
   std::ranges::reverse(files);  // those of steps come last, the newest one at the end
@@ -136,6 +144,13 @@ std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run)
     }
   }
   const RunFacts facts(run.summary);
+  const bool evaluated = std::ranges::any_of(
+      log.values, [](const LoggedValue& value) { return value.name.ends_with(" top1"); });
+  if (evaluated && run.evaluation.is_null())
+    result.emplace_back("evaluation.json is missing or damaged, and the log has evaluations");
+  if (const std::string& network = facts.text("network");
+      !network.empty() && read_file(run.folder / kNetworkFile) != network)
+    result.push_back(fmt::format("{} is not the network in {}", kNetworkFile, kSummaryFile));
   compare_facts(log, facts, result);
   compare_options(run, facts, result);
   return result;

@@ -51,8 +51,10 @@ Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause);
 void require_hdf5_read(const std::filesystem::path& path);
 
 /// The names of all arrays, each object once, by hard links only: those never leave the file.
-/// False: the file is damaged, or cannot be read.
-bool list_hdf5_arrays(hid_t file, std::vector<std::string>& names);
+/// False: the file is damaged, or cannot be read. `others`, unless null: groups, and the names of
+/// objects in the file that have attributes, each with " attributes".
+bool list_hdf5_arrays(hid_t file, std::vector<std::string>& names,
+                      std::vector<std::string>* others = nullptr);
 
 /// Whether the numbers of an array lie in its own file.
 bool lies_in_file(hid_t creation);

@@ -16,7 +16,8 @@ struct Hdf5Reader::Body {
   Hdf5Id file{-1};
   std::uint64_t bytes = 0;  // of the file
   std::map<std::string, Shape> arrays;
-  std::set<std::string> checked;  // arrays with checksums
+  std::vector<std::string> others;  // list_hdf5_arrays(), and attributes that are not read
+  std::set<std::string> checked;    // arrays with checksums
   std::map<std::string, Hdf5Attribute> attributes;
 
   ~Body() {
@@ -61,7 +62,7 @@ struct Hdf5Reader::Body {
 
 void Hdf5Reader::Body::list() {
   std::vector<std::string> names;
-  check(list_hdf5_arrays(file, names) ? 0 : -1);
+  check(list_hdf5_arrays(file, names, &others) ? 0 : -1);
   for (const std::string& name : names) {
     arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
   }
@@ -122,7 +123,10 @@ void Hdf5Reader::Body::list_attributes() {
   };
   std::vector<std::string> names;
   check(H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), "attributes");
-  for (const std::string& name : names) read_attribute(name);
+  for (const std::string& name : names) {
+    read_attribute(name);
+    if (!attributes.contains(name)) others.push_back("attribute " + name);
+  }
 }
 
 std::vector<std::string> Hdf5Reader::Body::texts_of(hid_t attribute, hid_t type, hssize_t count,
@@ -225,6 +229,20 @@ void Hdf5Reader::verify() const {
     values.resize(shape.count());
     array(name, values);
   }
+}
+
+std::string Hdf5Reader::foreign_part() const {
+  const auto lock = lock_hdf5();
+  for (const std::string& name : body_->others) {
+    const auto inside = body_->arrays.lower_bound(name + "/");
+    if (inside == body_->arrays.end() || !inside->first.starts_with(name + "/")) return name;
+  }
+  for (const auto& [name, shape] : body_->arrays) {
+    const Hdf5Id set(body_->check(H5Dopen2(body_->file, name.c_str(), H5P_DEFAULT), name));
+    if (H5Tequal(Hdf5Id(body_->check(H5Dget_type(set), name)), H5T_IEEE_F32LE) <= 0)
+      return name + " in another type than fp32";
+  }
+  return "";
 }
 
 const std::map<std::string, Hdf5Attribute>& Hdf5Reader::attributes() const {
