@@ -97,14 +97,17 @@ Audited read_audited(const std::string& name) {
   run.facts = *facts;
   run.log = read_log(folder);
   run.checkpoints = add_checkpoints(folder / "checkpoints", run.log);
-  const std::set<std::string> compared{"metrics.jsonl", "evaluation.json", kSummaryFile,
-                                       kConfigFile,     kFingerprints,     "checkpoints"};
-  const bool network = !run.facts.text("network").empty();
+  const std::string network = run.facts.text("network");
+  const std::set<std::string> compared{"metrics.jsonl", kSummaryFile, kConfigFile, "checkpoints",
+                                       run.files.evaluation.is_null() ? "" : "evaluation.json"};
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const bool events = name.starts_with("events.out.tfevents.");
-    if (!compared.contains(name) && !(network && name == kNetworkFile))
-      run.log.skipped.insert(events ? "events.out.tfevents" : one_line(name));
+    if (name == kNetworkFile && !network.empty()) {
+      if (read_file(entry.path()) != network)
+        run.log.damage.push_back(name + " is not the network in summary.json");
+    } else if (!compared.contains(name)) {
+      run.log.skipped.insert(one_line(name.substr(0, name.find(".tfevents."))));
+    }
   }
   return run;
 }
@@ -161,8 +164,8 @@ struct Verdict {
 };
 
 /// Texts of a checkpoint that an evaluation of its step changes.
-const std::set<std::string> kOfEvaluation = {"evaluation", "target_reached",    "best", "best_by",
-                                             "next_best",  "evaluations_since", "names"};
+const std::set<std::string> kOfEvaluation = {
+    "evaluation", "target_reached", "best", "best_by", "next_best", "evaluations_since", "names"};
 
 /// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights
 /// may be gone.
@@ -212,9 +215,11 @@ void verify(const Audited& run, const Stretch& stretch, Replay& replay, RunLog& 
   steps.insert(steps.end(), replayed.log.values.begin(), replayed.log.values.end());
   std::int64_t equal = 0;
   std::string difference = compare_logs(log, replayed.log, stretch, equal);
-  // Each start writes that file for its own data.
-  if (difference.empty() && stretch.end > log.starts.back().step &&
-      read_file(run.files.folder / kFingerprints).value_or("") != replayed.samples)
+  // The last start wrote that file.
+  if (difference.empty() && stretch.end > log.starts.back().step && !replayed.samples.empty() &&
+      run.facts.value("version") == replayed.facts.value("version") &&
+      log.skipped.erase(kFingerprints) > 0 &&
+      read_file(run.files.folder / kFingerprints) != replayed.samples)
     difference = fmt::format("{}: it has other samples than the replay", kFingerprints);
   ++(difference.empty() ? verdict.equal : verdict.different);
   Console().line(difference.empty() ? fmt::format("{}: equal in {}", name, counted(equal, "value"))

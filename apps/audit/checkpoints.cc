@@ -9,7 +9,6 @@
 #include "net/checkpoint.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
-#include "src/files/file.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -76,7 +75,7 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   require(foreign.empty(), "{} has {}, which Lockstep does not write. Restore the file.", place,
           one_line(foreign));
   const RunFacts facts = RunFacts::of(file, read_metadata(file));
-  log.check_names(reader.text(kFacts), place);
+  log.checked(reader.text(kFacts), place);
   std::map<std::pair<std::string, std::string>, json> found;
   for (const std::string& name : reader.arrays()) {
     const std::string group = name.substr(0, name.find('/'));
@@ -144,13 +143,6 @@ std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run)
     }
   }
   const RunFacts facts(run.summary);
-  const bool evaluated = std::ranges::any_of(
-      log.values, [](const LoggedValue& value) { return value.name.ends_with(" top1"); });
-  if (evaluated && run.evaluation.is_null())
-    result.emplace_back("evaluation.json is missing or damaged, and the log has evaluations");
-  if (const std::string& network = facts.text("network");
-      !network.empty() && read_file(run.folder / kNetworkFile) != network)
-    result.push_back(fmt::format("{} is not the network in {}", kNetworkFile, kSummaryFile));
   compare_facts(log, facts, result);
   compare_options(run, facts, result);
   return result;

@@ -51,8 +51,8 @@ constexpr Fields kTable[] = {
 bool contains(std::string_view names, std::string_view name) {
   while (!names.empty()) {
     const std::string_view one = names.substr(0, names.find(' '));
-    const bool any = one.ends_with('*');
-    if (any ? name.starts_with(one.substr(0, one.size() - 1)) : one == name) return true;
+    const std::size_t star = one.find('*');  // npos: the whole name
+    if (one.substr(0, star) == name.substr(0, star)) return true;
     names.remove_prefix(std::min(one.size() + 1, names.size()));
   }
   return false;

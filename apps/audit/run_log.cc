@@ -26,10 +26,20 @@ std::string text_in(const json& object, const char* name) {
   return text.is_string() ? text.get<std::string>() : "";
 }
 
-/// `last`: the step of the last line of each kind.
-void add_line(const std::string& text, const std::string& place, RunLog& log,
-              std::map<std::string, std::int64_t>& last) {
-  const json line = object_in(text);
+/// Whether the log lacks a line of kind "train" between two neighbours of these steps. A run logs
+/// the first step of each start, each step that --log-every divides, and its last step.
+bool skips(const RunLog& log, std::int64_t before, std::int64_t step) {
+  if (log.starts.empty()) return false;
+  const auto& [begin, facts, place] = log.starts.back();
+  const json every = facts.option("log-every");
+  if (before <= begin) return step > begin + 1;
+  const std::int64_t length =
+      every.is_number_unsigned() ? std::max(every.get<std::int64_t>(), std::int64_t{1}) : INT64_MAX;
+  return (step - 1) / length > before / length;
+}
+
+void add_line(const std::string& text, const std::string& place, RunLog& log) {
+  const json line = object_in(log.checked(text, place));
   const std::int64_t step = line.is_object() ? step_in(line) : -1;
   const std::string kind = step < 0 ? "" : text_in(line, "kind");
   const bool starts = kind == "run";
@@ -38,16 +48,13 @@ void add_line(const std::string& text, const std::string& place, RunLog& log,
     log.damage.push_back(place + " is no JSON object with a kind and a step");
     return;
   }
-  log.check_names(text, place);
-  // A start, a checkpoint or a change can follow another one of its step.
-  constexpr std::string_view kOnce = "train evaluation epoch test host";
-  const auto before = last.find(kind);
-  if (before != last.end() && step < before->second + (kOnce.find(kind) != kOnce.npos))
-    log.damage.push_back(fmt::format("{} follows step {}, but is of step {}. Restore the file.",
-                                     place, before->second, step));
-  last[kind] = step;
-  if ((kind == "evaluation" || kind == "test") && !line.contains("top1"))
-    log.damage.push_back(place + " has no result. Restore the file.");
+  std::int64_t& before = log.last.try_emplace(kind, -1).first->second;
+  // Lines of other kinds, as those of starts, can follow one of the same step.
+  if (find_field(kind, "epoch") &&
+      (step <= before || (kind == "train" && skips(log, before, step))))
+    log.damage.push_back(fmt::format("{} cannot have step {} after step {}. Restore the file.",
+                                     place, step, before));
+  before = step;
   if (starts) log.starts.push_back({step, *facts, place});
   for (const auto& [name, value] : line.items()) {
     if (name != "kind" && name != "step") log.add(step, starts ? "fact" : kind, name, value, place);
@@ -74,24 +81,19 @@ void add_results(const json& summary, RunLog& log) {
 
 void add_summary(const json& summary, RunLog& log) {
   const std::string status = text_in(summary, "status");
-  const bool ended = status == "stopped" || status == "failed",
-             stopped = ended || status == "running";
+  const bool stopped = status == "running" || status == "stopped" || status == "failed";
   for (const auto& [name, value] : summary.items()) {
     const bool result = find_field("summary", name) != nullptr;
     const std::string group = name == kWeightsField ? "*"
                               : name == "epoch"     ? "train"
                               : result              ? "summary"
                                                     : "fact";
-    const bool why = (stopped && name == "status") || (ended && name == "reason");
-    if (name == "reason" && status == "running")
-      log.damage.emplace_back("summary.json has a reason, but the status running. Restore it.");
+    const bool why = stopped && (name == "status" || name == "reason");
     if (!value.is_null() && (name != "epoch" || value != 0))
       log.add(step_in(summary), group, why ? "interruption" : name, value, kSummaryFile);
-  }
-  for (const char* const group : {"result", "times"}) {
-    const json object = summary.value(group, json());
-    for (const auto& [name, value] : object.items())
-      log.add(step_in(summary), group, name, value, kSummaryFile);
+    if (name != "result" && name != "times") continue;
+    for (const auto& [part, is] : value.items())
+      log.add(step_in(summary), name, part, is, kSummaryFile);
   }
   add_results(summary, log);
 }
@@ -130,33 +132,17 @@ void RunLog::add(std::int64_t step, const std::string& group, const std::string&
   }
 }
 
-void RunLog::check_names(const std::string& text, const std::string& place) {
-  std::vector<std::set<std::string>> names;
-  std::string twin;
-  const auto note = [&](int, json::parse_event_t event, json& value) {
-    if (event == json::parse_event_t::object_start) names.emplace_back();
-    if (event == json::parse_event_t::object_end) names.pop_back();
-    if (event == json::parse_event_t::key && !names.back().insert(value).second)
-      twin = one_line(value.get<std::string>());
+std::string RunLog::checked(const std::string& text, const std::string& place) {
+  std::map<int, std::set<std::string>> names;  // by depth
+  bool twice = false;
+  const auto note = [&](int depth, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) names.erase(depth + 1);
+    if (event == json::parse_event_t::key) twice |= !names[depth].insert(value).second;
     return true;
   };
-  if (json::parse(text, note, /*allow_exceptions=*/false).is_object() && !twin.empty())
-    damage.push_back(fmt::format("{} has {} twice. Restore the file.", place, twin));
-}
-
-bool RunLog::must_have(std::int64_t step, const std::string& name) const {
-  if (name == "evaluation top1") return true;
-  std::int64_t every = 0, first = -1;
-  for (const LoggedFacts& start : starts) {
-    // An epoch whose evaluation is all that the start did has no mean.
-    if (start.step == step && name == "epoch val_loss") return false;
-    if (start.step >= step) continue;
-    const json option = start.facts.option("log-every");
-    every = option.is_number_integer() ? option.get<std::int64_t>() : 0;
-    first = start.step + 1;
-  }
-  const bool due = step == first || (every > 0 && step % every == 0);
-  return name == "epoch val_loss" || (name == "train loss" && due);
+  if (json::parse(text, note, /*allow_exceptions=*/false).is_object() && twice)
+    damage.push_back(place + " has a name twice. Restore the file.");
+  return text;
 }
 
 void RunLog::sort() { std::ranges::stable_sort(values, {}, &LoggedValue::step); }
@@ -170,18 +156,15 @@ const LoggedValue* RunLog::find(std::int64_t step, const std::string& name) cons
 RunLog read_log(const std::filesystem::path& folder) {
   RunLog log;
   int number = 0;
-  std::map<std::string, std::int64_t> last;
   std::string lines = read_file(folder / "metrics.jsonl").value_or("");
   // A run that was killed may leave half a line; a whole one counts, as for all that read the log.
   const std::size_t end = lines.rfind('\n') + 1;  // npos + 1 is 0
   if (!object_in(lines.substr(end)).is_object()) lines.resize(end);
   for (const std::string& text : lines_of(lines))
-    add_line(text, fmt::format("metrics.jsonl:{}", ++number), log, last);
+    add_line(text, fmt::format("metrics.jsonl:{}", ++number), log);
   if (!log.starts.empty()) log.began = log.starts.front().step;
-  const auto object_of = [&](const char* name) -> json {
-    const std::string text = read_file(folder / name).value_or("");
-    log.check_names(text, name);
-    return object_in(text);
+  const auto object_of = [&](const char* name) {
+    return object_in(log.checked(read_file(folder / name).value_or(""), name));
   };
   const json summary = object_of(kSummaryFile), classes = object_of("evaluation.json");
   if (classes.is_object()) add_classes(classes, log);
@@ -209,7 +192,7 @@ std::string compare_logs(const RunLog& run, const RunLog& replay, const Stretch&
   }
   for (const auto& [key, value] : replayed) {
     const auto& [step, name] = key;
-    if (stretch.contains(step) && run.must_have(step, name) && !run.find(step, name))
+    if (name == "evaluation top1" && stretch.contains(step) && !run.find(step, name))
       return fmt::format("step {}: the replay has {} {}, the log none", step, name, value->shown());
   }
   return "";

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -40,16 +41,16 @@ struct RunLog {
   std::vector<LoggedFacts> facts;   ///< of the checkpoints
   std::int64_t began = 0;           ///< the step after which the run began
   std::vector<std::string> damage;  ///< faults of single files, one line each
-  std::set<std::string> skipped;    ///< topics of fields that no replay can repeat
+  std::set<std::string> skipped;    ///< topics of fields that no replay can repeat, other files
+  std::map<std::string, std::int64_t> last = {};  ///< the step of the last line of each kind
 
   /// Adds a value as the table of fields says. A field that it lacks is damage.
   void add(std::int64_t step, const std::string& group, const std::string& name,
            const nlohmann::json& value, const std::string& place);
-  /// Adds damage for an object in JSON that has a name twice: readers differ in which they take.
-  void check_names(const std::string& text, const std::string& place);
+  /// Returns `text`. Adds damage if it is JSON with a name twice, because readers differ in which
+  /// of the two they use.
+  std::string checked(const std::string& text, const std::string& place);
   void sort();
-  /// Whether the run logs the value after `step`, if its replay does. There are `starts`.
-  bool must_have(std::int64_t step, const std::string& name) const;
   /// The first value of that name; null: there is none.
   const LoggedValue* find(std::int64_t step, const std::string& name) const;
 };
@@ -67,9 +68,9 @@ struct Stretch {
 };
 
 /// Compares what the run claims within `stretch` with the files of its replay. The replay must have
-/// each value, and the log of the run each line of the replay that it would write. Returns the
-/// first difference: "step 6: metrics.jsonl:12 has train loss 1.5, the replay 1.2"; empty: there is
-/// none. Adds the number of equal values to `equal`.
+/// each value, and the log of the run each evaluation of the replay. Returns the first difference:
+/// "step 6: metrics.jsonl:12 has train loss 1.5, the replay 1.2"; empty: there is none. Adds the
+/// number of equal values to `equal`.
 std::string compare_logs(const RunLog& run, const RunLog& replay, const Stretch& stretch,
                          std::int64_t& equal);
 

@@ -16,8 +16,8 @@ struct Hdf5Reader::Body {
   Hdf5Id file{-1};
   std::uint64_t bytes = 0;  // of the file
   std::map<std::string, Shape> arrays;
-  std::vector<std::string> others;  // list_hdf5_arrays(), and attributes that are not read
-  std::set<std::string> checked;    // arrays with checksums
+  std::string foreign;            // foreign_part()
+  std::set<std::string> checked;  // arrays with checksums
   std::map<std::string, Hdf5Attribute> attributes;
 
   ~Body() {
@@ -61,10 +61,14 @@ struct Hdf5Reader::Body {
 };
 
 void Hdf5Reader::Body::list() {
-  std::vector<std::string> names;
-  check(list_hdf5_arrays(file, names, &others) ? 0 : -1);
-  for (const std::string& name : names) {
+  Hdf5Objects objects;
+  check(list_hdf5_objects(file, objects) ? 0 : -1);
+  for (const std::string& name : objects.arrays) {
     arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
+  }
+  for (const std::string& name : objects.others) {
+    const auto inside = arrays.lower_bound(name + "/");
+    if (inside == arrays.end() || !inside->first.starts_with(name + "/")) foreign = name;
   }
 }
 
@@ -97,6 +101,7 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) {
     if (filter == H5Z_FILTER_FLETCHER32) checked.insert(name);
   }
   const Hdf5Id type(check(H5Dget_type(set), name));
+  if (H5Tequal(type, H5T_IEEE_F32LE) <= 0) foreign = name + " in another type than fp32";
   const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) * ratio /
                        std::max<std::size_t>(H5Tget_size(type), 1);
   const bool empty = std::find(n.begin(), n.begin() + rank, 0) != n.begin() + rank;
@@ -125,7 +130,7 @@ void Hdf5Reader::Body::list_attributes() {
   check(H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), "attributes");
   for (const std::string& name : names) {
     read_attribute(name);
-    if (!attributes.contains(name)) others.push_back("attribute " + name);
+    if (!attributes.contains(name)) foreign = "attribute " + name;
   }
 }
 
@@ -231,19 +236,7 @@ void Hdf5Reader::verify() const {
   }
 }
 
-std::string Hdf5Reader::foreign_part() const {
-  const auto lock = lock_hdf5();
-  for (const std::string& name : body_->others) {
-    const auto inside = body_->arrays.lower_bound(name + "/");
-    if (inside == body_->arrays.end() || !inside->first.starts_with(name + "/")) return name;
-  }
-  for (const auto& [name, shape] : body_->arrays) {
-    const Hdf5Id set(body_->check(H5Dopen2(body_->file, name.c_str(), H5P_DEFAULT), name));
-    if (H5Tequal(Hdf5Id(body_->check(H5Dget_type(set), name)), H5T_IEEE_F32LE) <= 0)
-      return name + " in another type than fp32";
-  }
-  return "";
-}
+std::string Hdf5Reader::foreign_part() const { return body_->foreign; }
 
 const std::map<std::string, Hdf5Attribute>& Hdf5Reader::attributes() const {
   return body_->attributes;
