@@ -10,6 +10,7 @@
 #include "apps/audit/replay.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
+#include "apps/record/data_facts.h"
 #include "apps/record/fact_words.h"
 #include "apps/record/run_files.h"
 #include "net/checkpoint.h"
@@ -19,6 +20,7 @@
 #include "src/base/signals.h"
 #include "src/base/text.h"
 #include "src/data/data_options.h"
+#include "src/files/file.h"
 #include "src/report/report.h"
 #include "src/report/stored_run.h"
 
@@ -95,6 +97,18 @@ Audited read_audited(const std::string& name) {
   run.facts = *facts;
   run.log = read_log(folder);
   run.checkpoints = add_checkpoints(folder / "checkpoints", run.log);
+  const std::string network = run.facts.text("network");
+  const std::set<std::string> compared{"metrics.jsonl", kSummaryFile, kConfigFile, "checkpoints",
+                                       run.files.evaluation.is_null() ? "" : "evaluation.json"};
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name == kNetworkFile && !network.empty()) {
+      if (read_file(entry.path()) != network)
+        run.log.damage.push_back(name + " is not the network in summary.json");
+    } else if (!compared.contains(name)) {
+      run.log.skipped.insert(one_line(name.substr(0, name.find(".tfevents."))));
+    }
+  }
   return run;
 }
 
@@ -200,7 +214,13 @@ void verify(const Audited& run, const Stretch& stretch, Replay& replay, RunLog& 
   }
   steps.insert(steps.end(), replayed.log.values.begin(), replayed.log.values.end());
   std::int64_t equal = 0;
-  const std::string difference = compare_logs(log, replayed.log, stretch, equal);
+  std::string difference = compare_logs(log, replayed.log, stretch, equal);
+  // The last start wrote that file.
+  if (difference.empty() && stretch.end > log.starts.back().step && !replayed.samples.empty() &&
+      run.facts.value("version") == replayed.facts.value("version") &&
+      log.skipped.erase(kFingerprints) > 0 &&
+      read_file(run.files.folder / kFingerprints) != replayed.samples)
+    difference = fmt::format("{}: it has other samples than the replay", kFingerprints);
   ++(difference.empty() ? verdict.equal : verdict.different);
   Console().line(difference.empty() ? fmt::format("{}: equal in {}", name, counted(equal, "value"))
                                     : fmt::format("{}: different at {}", name, difference));

@@ -71,7 +71,11 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   const Hdf5Reader reader(file);
   const std::int64_t step = reader.integer("step");
   const std::string place = file.filename().string();
+  const std::string foreign = reader.foreign_part();
+  require(foreign.empty(), "{} has {}, which Lockstep does not write. Restore the file.", place,
+          one_line(foreign));
   const RunFacts facts = RunFacts::of(file, read_metadata(file));
+  log.checked(reader.text(kFacts), place);
   std::map<std::pair<std::string, std::string>, json> found;
   for (const std::string& name : reader.arrays()) {
     const std::string group = name.substr(0, name.find('/'));
@@ -95,7 +99,10 @@ Checkpoints add_checkpoints(const fs::path& folder, RunLog& log) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("best") && name.ends_with(".h5")) files.push_back(entry.path());
+    if (name.starts_with("best") && name.ends_with(".h5"))
+      files.push_back(entry.path());
+    else if (std::ranges::find(files, entry.path()) == files.end())
+      log.skipped.insert("checkpoints/" + one_line(name));
   }
   Checkpoints result;
   std::ranges::reverse(files);  // those of steps come last, the newest one at the end

@@ -19,14 +19,16 @@ constexpr Fields kTable[] = {
     {"epoch", "epoch val_loss val_acc val_top5"},
     {"epoch", "loss acc", Check::mean},
     {"epoch", "seconds", kNone, "times"},
-    {"host", "*", kNone, "hosts"},
-    {"shares", "*", kNone, "shares of ranks"},
-    {"change", "*", kNone, "shares of ranks"},
+    {"host", "epoch cores_* bytes_* received_per_s_* sent_per_s_*", kNone, "hosts"},
+    {"shares", "rank_*", kNone, "shares of ranks"},
+    {"change", "change ranks seconds at", kNone, "shares of ranks"},
     {"summary", "best test status reason"},
     {"summary", "step result", kNone, ""},  // fields of other groups have their values
     {"summary", "interruption", kNone, "why the run stopped"},
     {"summary", "changes", kNone, "shares of ranks"},
     {"summary", "times", kNone, "times"},
+    {"result", "top1 step loss", kNone, ""},
+    {"times", "began written seconds training_seconds_since_start images_per_s", kNone, "times"},
     {"summary", "run", kNone, "names of folders"},
     {"classes", "set about step samples classes per_class measures curves pairs confusion"},
     {"classes", "mistakes"},
@@ -49,7 +51,8 @@ constexpr Fields kTable[] = {
 bool contains(std::string_view names, std::string_view name) {
   while (!names.empty()) {
     const std::string_view one = names.substr(0, names.find(' '));
-    if (one == "*" || one == name) return true;
+    const std::size_t star = one.find('*');  // npos: the whole name
+    if (one.substr(0, star) == name.substr(0, star)) return true;
     names.remove_prefix(std::min(one.size() + 1, names.size()));
   }
   return false;

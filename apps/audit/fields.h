@@ -18,10 +18,10 @@ enum class Check : std::uint8_t {
 /// Fields that are checked alike.
 struct Fields {
   /// "train": of lines of this kind in metrics.jsonl. "summary" and "classes": of summary.json and
-  /// evaluation.json. "state": groups of arrays and attributes of a checkpoint. "fact": facts of
-  /// the run, in whichever file. *: any.
+  /// evaluation.json. "result" and "times": of these objects in summary.json. "state": groups of
+  /// arrays and attributes of a checkpoint. "fact": facts of the run, in whichever file. *: any.
   std::string_view group;
-  std::string_view names;  ///< separated by spaces
+  std::string_view names;  ///< separated by spaces; "rank_*": all that begin like this
   Check check = Check::replay;
   std::string_view topic = {};  ///< of Check::none, for the verdict: "speeds"
 };

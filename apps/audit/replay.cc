@@ -10,6 +10,7 @@
 
 #include "apps/audit/checkpoints.h"
 #include "apps/audit/child.h"
+#include "apps/record/data_facts.h"
 #include "apps/record/replay_steps.h"
 #include "apps/record/run_files.h"
 #include "apps/supervise/command.h"
@@ -255,6 +256,7 @@ Replayed Replay::run(const ReplaySpec& spec) {
   result.log = read_log(copy_);
   const fs::path last = files / checkpoint_name(stretch.end);
   if (!is_gone(last)) add_checkpoint(last, result.log);
+  result.samples = read_file(copy_ / kFingerprints).value_or("");
   if (auto facts = stored_facts(copy_)) result.facts = *facts;
   return result;
 }

@@ -34,10 +34,11 @@ struct ReplaySpec {
 
 /// One training of a stretch.
 struct Replayed {
-  int code = 0;         ///< exit code of the program; 0 also if it stopped after the stretch
-  std::string error;    ///< the line of the program if it failed
-  RunLog log = {};      ///< of the copy, with the checkpoint after the stretch
-  RunFacts facts = {};  ///< of the copy: this machine
+  int code = 0;              ///< exit code of the program; 0 also if it stopped after the stretch
+  std::string error;         ///< the line of the program if it failed
+  RunLog log = {};           ///< of the copy, with the checkpoint after the stretch
+  RunFacts facts = {};       ///< of the copy: this machine
+  std::string samples = {};  ///< samples.bin of the last start that was replayed; empty: none
 };
 
 /// A folder of its own, removed at the end. Also removes those of processes of this user that have

@@ -26,8 +26,20 @@ std::string text_in(const json& object, const char* name) {
   return text.is_string() ? text.get<std::string>() : "";
 }
 
+/// Whether the log lacks a line of kind "train" between two neighbours of these steps. A run logs
+/// the first step of each start, each step that --log-every divides, and its last step.
+bool skips(const RunLog& log, std::int64_t before, std::int64_t step) {
+  if (log.starts.empty()) return false;
+  const auto& [begin, facts, place] = log.starts.back();
+  const json every = facts.option("log-every");
+  if (before <= begin) return step > begin + 1;
+  const std::int64_t length =
+      every.is_number_unsigned() ? std::max(every.get<std::int64_t>(), std::int64_t{1}) : INT64_MAX;
+  return (step - 1) / length > before / length;
+}
+
 void add_line(const std::string& text, const std::string& place, RunLog& log) {
-  const json line = object_in(text);
+  const json line = object_in(log.checked(text, place));
   const std::int64_t step = line.is_object() ? step_in(line) : -1;
   const std::string kind = step < 0 ? "" : text_in(line, "kind");
   const bool starts = kind == "run";
@@ -36,6 +48,13 @@ void add_line(const std::string& text, const std::string& place, RunLog& log) {
     log.damage.push_back(place + " is no JSON object with a kind and a step");
     return;
   }
+  std::int64_t& before = log.last.try_emplace(kind, -1).first->second;
+  // Lines of other kinds, as those of starts, can follow one of the same step.
+  if (find_field(kind, "epoch") &&
+      (step <= before || (kind == "train" && skips(log, before, step))))
+    log.damage.push_back(fmt::format("{} cannot have step {} after step {}. Restore the file.",
+                                     place, step, before));
+  before = step;
   if (starts) log.starts.push_back({step, *facts, place});
   for (const auto& [name, value] : line.items()) {
     if (name != "kind" && name != "step") log.add(step, starts ? "fact" : kind, name, value, place);
@@ -72,6 +91,9 @@ void add_summary(const json& summary, RunLog& log) {
     const bool why = stopped && (name == "status" || name == "reason");
     if (!value.is_null() && (name != "epoch" || value != 0))
       log.add(step_in(summary), group, why ? "interruption" : name, value, kSummaryFile);
+    if (name != "result" && name != "times") continue;
+    for (const auto& [part, is] : value.items())
+      log.add(step_in(summary), name, part, is, kSummaryFile);
   }
   add_results(summary, log);
 }
@@ -110,6 +132,19 @@ void RunLog::add(std::int64_t step, const std::string& group, const std::string&
   }
 }
 
+std::string RunLog::checked(const std::string& text, const std::string& place) {
+  std::map<int, std::set<std::string>> names;  // by depth
+  bool twice = false;
+  const auto note = [&](int depth, json::parse_event_t event, json& value) {
+    if (event == json::parse_event_t::object_start) names.erase(depth + 1);
+    if (event == json::parse_event_t::key) twice |= !names[depth].insert(value).second;
+    return true;
+  };
+  if (json::parse(text, note, /*allow_exceptions=*/false).is_object() && twice)
+    damage.push_back(place + " has a name twice. Restore the file.");
+  return text;
+}
+
 void RunLog::sort() { std::ranges::stable_sort(values, {}, &LoggedValue::step); }
 
 const LoggedValue* RunLog::find(std::int64_t step, const std::string& name) const {
@@ -128,8 +163,10 @@ RunLog read_log(const std::filesystem::path& folder) {
   for (const std::string& text : lines_of(lines))
     add_line(text, fmt::format("metrics.jsonl:{}", ++number), log);
   if (!log.starts.empty()) log.began = log.starts.front().step;
-  const json summary = object_in(read_file(folder / kSummaryFile).value_or("")),
-             classes = object_in(read_file(folder / "evaluation.json").value_or(""));
+  const auto object_of = [&](const char* name) {
+    return object_in(log.checked(read_file(folder / name).value_or(""), name));
+  };
+  const json summary = object_of(kSummaryFile), classes = object_of("evaluation.json");
   if (classes.is_object()) add_classes(classes, log);
   if (summary.is_object()) add_summary(summary, log);
   log.sort();

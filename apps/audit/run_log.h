@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -40,11 +41,15 @@ struct RunLog {
   std::vector<LoggedFacts> facts;   ///< of the checkpoints
   std::int64_t began = 0;           ///< the step after which the run began
   std::vector<std::string> damage;  ///< faults of single files, one line each
-  std::set<std::string> skipped;    ///< topics of fields that no replay can repeat
+  std::set<std::string> skipped;    ///< topics of fields that no replay can repeat, other files
+  std::map<std::string, std::int64_t> last = {};  ///< the step of the last line of each kind
 
   /// Adds a value as the table of fields says. A field that it lacks is damage.
   void add(std::int64_t step, const std::string& group, const std::string& name,
            const nlohmann::json& value, const std::string& place);
+  /// Returns `text`. Adds damage if it is JSON with a name twice, because readers differ in which
+  /// of the two they use.
+  std::string checked(const std::string& text, const std::string& place);
   void sort();
   /// The first value of that name; null: there is none.
   const LoggedValue* find(std::int64_t step, const std::string& name) const;

@@ -15,10 +15,6 @@
 namespace lockstep {
 namespace {
 
-/// In the folder of a run: the fingerprints of its training and validation samples, numbers of 8
-/// bytes, sorted.
-constexpr const char* kFingerprints = "samples.bin";
-
 /// "new are wolf; missing are cat"; empty if both lists contain the same names.
 std::string other_classes(const std::vector<std::string>& before,
                           const std::vector<std::string>& now) {

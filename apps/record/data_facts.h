@@ -11,6 +11,10 @@
 
 namespace lockstep {
 
+/// In the folder of a run: the fingerprints of its training and validation samples, numbers of 8
+/// bytes, sorted.
+inline constexpr const char* kFingerprints = "samples.bin";
+
 /// The text of data/normalisation.h for data like these; empty: they are no whole images.
 std::string normalisation_of(const Dataset& data);
 

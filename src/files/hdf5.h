@@ -53,6 +53,9 @@ class Hdf5Reader {
   std::vector<float> values(const std::string& name) const;
   /// Reads every array, only to verify its checksums. Throws for an array without one.
   void verify() const;
+  /// A part that Hdf5Writer does not write: an attribute of a group or an array, or of another
+  /// type, a group without arrays, or an array of another type than fp32. Empty: there is none.
+  std::string foreign_part() const;
 
   /// Attributes of the file, except those of types that Hdf5Attribute lacks.
   const std::map<std::string, Hdf5Attribute>& attributes() const;

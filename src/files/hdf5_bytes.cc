@@ -123,9 +123,9 @@ Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : file_(std::move(p
   std::string cause;
   const Hdf5Id file = open_hdf5(this->path(), cause);
   if (file < 0) refuse(cause);
-  std::vector<std::string> names;
-  check(list_hdf5_arrays(file, names) ? 0 : -1);
-  for (const std::string& name : names) {
+  Hdf5Objects objects;
+  check(list_hdf5_objects(file, objects) ? 0 : -1);
+  for (const std::string& name : objects.arrays) {
     const Hdf5Id set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
     check(static_cast<hid_t>(set));
     const Hdf5Id space(H5Dget_space(set)), type(H5Dget_type(set)),

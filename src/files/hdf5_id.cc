@@ -87,16 +87,19 @@ void require_hdf5_read(const std::filesystem::path& path) {
       EIO);
 }
 
-bool list_hdf5_arrays(hid_t file, std::vector<std::string>& names) {
+bool list_hdf5_objects(hid_t file, Hdf5Objects& objects) {
   const auto visit = [](hid_t, const char* name, const auto* info, void* out) -> herr_t {
-    if (info->type == H5O_TYPE_DATASET)
-      static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    auto& all = *static_cast<Hdf5Objects*>(out);
+    if (std::string_view(name) == ".") return 0;  // the file
+    (info->type == H5O_TYPE_DATASET ? all.arrays : all.others).emplace_back(name);
+    if (info->num_attrs > 0) all.others.push_back(std::string(name) + " attributes");
     return 0;
   };
 #if H5_VERSION_GE(1, 12, 0)
-  return H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC) >= 0;
+  return H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &objects,
+                   H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0;
 #else
-  return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &names) >= 0;
+  return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &objects) >= 0;
 #endif
 }
 

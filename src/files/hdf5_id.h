@@ -50,9 +50,15 @@ Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause);
 /// short, or another program writes the file.
 void require_hdf5_read(const std::filesystem::path& path);
 
-/// The names of all arrays, each object once, by hard links only: those never leave the file.
-/// False: the file is damaged, or cannot be read.
-bool list_hdf5_arrays(hid_t file, std::vector<std::string>& names);
+/// The objects in a file: names of arrays, and names of others. "NAME attributes" is one more
+/// object for each that has attributes.
+struct Hdf5Objects {
+  std::vector<std::string> arrays, others;
+};
+
+/// Lists each object once, by hard links only: those never leave the file. False: the file is
+/// damaged, or cannot be read.
+bool list_hdf5_objects(hid_t file, Hdf5Objects& objects);
 
 /// Whether the numbers of an array lie in its own file.
 bool lies_in_file(hid_t creation);

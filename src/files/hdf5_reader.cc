@@ -16,6 +16,7 @@ struct Hdf5Reader::Body {
   Hdf5Id file{-1};
   std::uint64_t bytes = 0;  // of the file
   std::map<std::string, Shape> arrays;
+  std::string foreign;            // foreign_part()
   std::set<std::string> checked;  // arrays with checksums
   std::map<std::string, Hdf5Attribute> attributes;
 
@@ -60,10 +61,14 @@ struct Hdf5Reader::Body {
 };
 
 void Hdf5Reader::Body::list() {
-  std::vector<std::string> names;
-  check(list_hdf5_arrays(file, names) ? 0 : -1);
-  for (const std::string& name : names) {
+  Hdf5Objects objects;
+  check(list_hdf5_objects(file, objects) ? 0 : -1);
+  for (const std::string& name : objects.arrays) {
     arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
+  }
+  for (const std::string& name : objects.others) {
+    const auto inside = arrays.lower_bound(name + "/");
+    if (inside == arrays.end() || !inside->first.starts_with(name + "/")) foreign = name;
   }
 }
 
@@ -96,6 +101,7 @@ Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) {
     if (filter == H5Z_FILTER_FLETCHER32) checked.insert(name);
   }
   const Hdf5Id type(check(H5Dget_type(set), name));
+  if (H5Tequal(type, H5T_IEEE_F32LE) <= 0) foreign = name + " in another type than fp32";
   const hsize_t held = std::min<hsize_t>(H5Dget_storage_size(set), bytes) * ratio /
                        std::max<std::size_t>(H5Tget_size(type), 1);
   const bool empty = std::find(n.begin(), n.begin() + rank, 0) != n.begin() + rank;
@@ -122,7 +128,10 @@ void Hdf5Reader::Body::list_attributes() {
   };
   std::vector<std::string> names;
   check(H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), "attributes");
-  for (const std::string& name : names) read_attribute(name);
+  for (const std::string& name : names) {
+    read_attribute(name);
+    if (!attributes.contains(name)) foreign = "attribute " + name;
+  }
 }
 
 std::vector<std::string> Hdf5Reader::Body::texts_of(hid_t attribute, hid_t type, hssize_t count,
@@ -226,6 +235,8 @@ void Hdf5Reader::verify() const {
     array(name, values);
   }
 }
+
+std::string Hdf5Reader::foreign_part() const { return body_->foreign; }
 
 const std::map<std::string, Hdf5Attribute>& Hdf5Reader::attributes() const {
   return body_->attributes;

@@ -64,6 +64,11 @@ def in_line(number, field, value=None):
     rewrite("metrics.jsonl", change)
 
 
+def in_lines(change):
+    """Changes the list of lines of metrics.jsonl."""
+    rewrite("metrics.jsonl", lambda text: "\n".join(change(text.splitlines())) + "\n")
+
+
 def in_checkpoint(name, change):
     with h5py.File(os.path.join(run, "checkpoints", name), "r+") as file:
         change(file)
@@ -100,6 +105,16 @@ def collect_log():
         return "\n".join(lines) + "\n"
     forgeries["metrics.jsonl/invented evaluation"] = lambda: rewrite("metrics.jsonl", invent)
     forgeries["metrics.jsonl/hidden evaluation"] = lambda: rewrite("metrics.jsonl", hide)
+    for kind in sorted({"train", "evaluation", "epoch", "test"} & set(last)):
+        forgeries["metrics.jsonl/repeated %s" % kind] = lambda n=last[kind]: in_lines(lambda lines: lines + [lines[n]])
+    for kind in sorted({"train", "epoch"} & set(last)):
+        number = [line["kind"] for line in lines].index(kind)
+        forgeries["metrics.jsonl/hidden %s" % kind] = lambda n=number: in_lines(lambda lines: lines[:n] + lines[n + 1:])
+    for kind in ("host", "shares", "change"):
+        forgeries["metrics.jsonl/%s/unknown" % kind] = lambda k=kind: in_lines(
+            lambda lines: lines + ['{"kind": "%s", "time": 1, "step": 4, "accuracy": 1}' % k])
+    forgeries["metrics.jsonl/a name twice"] = lambda: in_lines(
+        lambda lines: lines[:-1] + [lines[-1].replace("{", '{"kind": "train", ', 1)])
 
 
 def collect_json(name, skipped=()):
@@ -113,6 +128,7 @@ def collect_json(name, skipped=()):
             paths = [(field, inner) for inner in value]
         for path in paths:
             forgeries["%s/%s" % (name, "/".join(path))] = lambda p=path: in_json(name, p)
+    forgeries["%s/a name twice" % name] = lambda: rewrite(name, lambda text: text.replace("{", '{"step": 1,', 1))
 
 
 def collect_checkpoint(name):
@@ -152,11 +168,25 @@ def collect_checkpoint(name):
         def change(file):
             del file[section]
         return change
+
+    def in_another_type(file):
+        values = file["parameters/softmax_linear/biases"][...]
+        del file["parameters/softmax_linear/biases"]
+        file["parameters/softmax_linear/biases"] = values.astype("f8")
+
+    def fact_twice(file):
+        file.attrs["facts"] = json.dumps(json.loads(file.attrs["facts"])).replace("{", '{"seed": 7, ', 1)
+    foreign_parts = {"attribute of a group": lambda file: file["parameters"].attrs.create("top1", 0.999),
+                     "attribute of an array": lambda file: file["parameters/softmax_linear/biases"].attrs.create("top1", 1),
+                     "list as an attribute": lambda file: file.attrs.create("top1", [1, 2]),
+                     "empty group": lambda file: file.create_group("top1 0.999"),
+                     "another type": in_another_type, "fact twice": fact_twice}
     with h5py.File(os.path.join(run, "checkpoints", name), "r") as file:
         sections = [path for group in file for path in (
             ["optimizer/" + slot for slot in file[group]] if group == "optimizer" else [group])]
         changes = {"%s" % section: array(section) for section in sections}
         if name == "best.h5":
+            changes.update(foreign_parts)
             changes.update({section + " zero": zeros(section) for section in sections})
         else:
             changes.update({section + " gone": remove(section) for section in sections if section != "parameters"})
@@ -165,6 +195,22 @@ def collect_checkpoint(name):
             changes.update({"fact " + field: fact(field) for field in facts})
     for what, change in changes.items():
         forgeries["%s/%s" % (name, what)] = lambda c=change: (fresh(name), in_checkpoint(name, c))
+
+
+def forge_samples():
+    path = os.path.join(run, "samples.bin")
+    with open(path, "rb") as file:
+        data = file.read()
+    os.remove(path)
+    with open(path, "wb") as file:
+        file.write(data[8:])
+
+
+def collect_unknown():
+    """Fields of objects in summary.json that Lockstep does not write."""
+    for part in ("result", "times"):
+        forgeries["summary.json/%s/unknown" % part] = lambda p=part: rewrite("summary.json", lambda text: text.replace(
+            '"%s": {' % p, '"%s": {"accuracy_of_a_friend": 0.999,' % p, 1))
 
 
 def collect_config():
@@ -207,6 +253,8 @@ collect_json("evaluation.json")
 for file_name in sorted(os.listdir(os.path.join(run, "checkpoints"))):
     collect_checkpoint(file_name)
 collect_config()
+collect_unknown()
+forgeries["samples.bin/fewer"] = forge_samples
 forgeries["best.h5/another one"] = another_best
 if len(sys.argv) > 3:
     set_option(sys.argv[2], json.loads(sys.argv[3]))

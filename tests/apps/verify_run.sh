@@ -80,7 +80,7 @@ verify "a damaged line" 1 "$folder/forged" "${middle[@]}"
 expect_line "a damaged line" '^metrics.jsonl:[0-9]+ JSON'
 forged && sed -n '/"kind":"evaluation"/s/"step":12,/"step":11,/p' "$honest/metrics.jsonl" | tr -d '\n' >>"$folder/forged/metrics.jsonl"
 verify "an invented last line without its end" 1 "$folder/forged" "${end[@]}"
-expect_line "an invented last line" '^steps 8 12 different step 11'
+expect_line "an invented last line" '^metrics.jsonl:[0-9]+ 11 12'
 forged && "$python" -c 'import h5py, sys; del h5py.File(sys.argv[1], "r+")["parameters"]' "$(step_file "$folder/forged" 8)"
 verify "a checkpoint without weights" 1 "$folder/forged" "${end[@]}"
 expect_line "a checkpoint without weights" 'step-0000000008.h5 damaged parameters'
@@ -92,7 +92,8 @@ expect_line "a damaged checkpoint" 'step-0000000008.h5 damaged'
 tiny=$folder/tiny
 train 1 --global-batch 80 --epochs 2 --eval-every epoch --validation 0.2 --ema 0.9 --keep 1 --run "$tiny"
 verify "a run with a validation set" 0 "$tiny" --all
-expect_line "what no replay repeats" '^not compared hosts speeds times'
+expect_line "what no replay repeats" '^not compared hosts report.html speeds times'
+expect "samples.bin is compared" eval '! grep -q "^not compared.*samples.bin" "$folder/out"'
 "$python" "$here/forge.py" "$tiny" "$folder/forgeries" >"$folder/names"
 expect "there are many forgeries" test "$(wc -l <"$folder/names")" -gt 120
 forge_part() {  # PART: each second one
@@ -106,6 +107,16 @@ forge_part() {  # PART: each second one
 aside forge_part 0
 aside forge_part 1
 join_asides
+
+# The file of a network, and files that Lockstep does not write.
+train 1 --steps 2 --model "$here/../../apps/networks/resnet_small.toml" --run "$folder/network"
+touch "$folder/network/claims.txt" "$folder/network/checkpoints/claims.txt"
+verify "a network in a file" 0 "$folder/network" --all
+expect_line "other files are named" '^not compared checkpoints/claims.txt claims.txt report.html'
+expect "network.toml is compared" eval '! grep -q "^not compared.*network.toml" "$folder/out"'
+echo >>"$folder/network/network.toml"
+verify "another network" 1 "$folder/network" --all
+expect_line "another network" 'network.toml summary.json'
 
 # Options of a stranger reach no other file.
 forged "$tiny" && "$python" "$here/forge.py" "$folder/forged" trace "\"$folder/trace.json\""
@@ -140,7 +151,7 @@ audits() {  # WHAT: verify_run trains in the background; `auditor` and `trained`
 }
 cp -r "$folder/killed" "$folder/long"
 find "$folder/long/checkpoints" -type f -delete
-echo '{"kind":"train","time":1,"step":99999,"loss":1}' >>"$folder/long/metrics.jsonl"
+echo '{"kind":"checkpoint","time":1,"step":99999,"weights_sha256":"0"}' >>"$folder/long/metrics.jsonl"
 audits
 kill -KILL "$auditor"
 await 20 eval '! kill -0 "$trained"'
