@@ -58,10 +58,10 @@ mv "$folder/elsewhere" "$folder/moved"
 run "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/moved"
 expect_line "it resumes from its state" '^resumed step-'
 
-# mpirun ends when nobody reads its output. Another start would end too.
+# mpirun ends when the reader of its output ends. Another start would end too.
 timeout $limit "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/unread" 2>"$folder/raw" </dev/null | head -n 1 >"$folder/out"
 code=${PIPESTATUS[0]}
-expect "nobody reads: $code" test "$code" = 141
+expect "the reader of its output ends: $code" test "$code" = 141
 expect "no second start" bash -c "! grep '^lockstep_run' '$folder/raw'"
 run "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/unread"
 expect "the same command continues: $code" test "$code" = 0
