@@ -35,6 +35,7 @@ constexpr Fields kTable[] = {
     {"state", "parameters optimizer ema wire names"},
     {"state", "step samples epoch seed model vocabulary evaluation target_reached best best_by"},
     {"state", "next_best evaluations_since tested residuals"},
+    {"state", "waiting_lines", kNone, ""},
     {"fact", "program dataset model network precision statistics class_weights files words"},
     {"fact", "sample_format normalisation class_names"},
     // All files of a start must agree on these. The replay has the options of the start.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include "apps/audit/checkpoints.h"
 #include "apps/audit/child.h"
@@ -100,6 +101,24 @@ int lock_folder(const fs::path& folder) {
     return file;
   ::close(file);
   return -1;
+}
+
+bool is_of_classes(const LoggedValue& value) { return value.name.starts_with("classes "); }
+
+/// The starts of the run, and one more at the step of evaluation.json if the log has a later
+/// evaluation of `stretch`: the run was killed before it wrote that of the later one.
+std::vector<LoggedFacts> starts_in(const RunLog& run, const Stretch& stretch) {
+  std::vector<LoggedFacts> starts = run.starts;
+  const auto classes = std::ranges::find_if(run.values, is_of_classes);
+  if (classes == run.values.end() || !stretch.contains(classes->step)) return starts;
+  const bool later = std::ranges::any_of(run.values, [&](const LoggedValue& value) {
+    return value.name == "evaluation top1" && value.step > classes->step &&
+           value.step <= stretch.end;
+  });
+  const auto next = std::ranges::upper_bound(starts, classes->step, {}, &LoggedFacts::step);
+  if (later && next != starts.begin())
+    starts.insert(next, {classes->step, std::prev(next)->facts, classes->place});
+  return starts;
 }
 
 }  // namespace
@@ -235,10 +254,12 @@ Replayed Replay::run(const ReplaySpec& spec) {
     fs::copy_file(spec.checkpoint, files / checkpoint_name(stretch.begin), error);
   if (error) fail_scratch("copy a checkpoint to", copy_, error);
   Replayed result;
+  std::vector<LoggedValue> classes;
+  const std::vector<LoggedFacts> starts = starts_in(run_, stretch);
   bool resumes = !spec.checkpoint.empty();
-  for (std::size_t i = 0; i < run_.starts.size() && result.code == kExitSuccess; ++i) {
-    const std::int64_t next = i + 1 < run_.starts.size() ? run_.starts[i + 1].step : stretch.end;
-    const Stretch part{std::max(stretch.begin, run_.starts[i].step), std::min(stretch.end, next)};
+  for (std::size_t i = 0; i < starts.size() && result.code == kExitSuccess; ++i) {
+    const std::int64_t next = i + 1 < starts.size() ? starts[i + 1].step : stretch.end;
+    const Stretch part{std::max(stretch.begin, starts[i].step), std::min(stretch.end, next)};
     if (part.begin >= part.end) continue;
     std::set<std::int64_t> steps{part.end};
     for (const std::int64_t step : spec.steps)
@@ -246,14 +267,17 @@ Replayed Replay::run(const ReplaySpec& spec) {
     ::setenv(kReplayVariable, fmt::format("{}", fmt::join(steps, ",")).c_str(), /*overwrite=*/1);
     ::setenv(kLeavesVariable, part.end == stretch.end ? spec.leaves.c_str() : "", 1);
     try {
-      run_start(run_.starts[i].facts, resumes, result);
+      run_start(starts[i].facts, resumes, result);
     } catch (const Error& refused) {
       if (signals_.stop_requested()) throw;
       return {.code = kExitData, .error = refused.what()};
     }
     resumes = true;
+    if (part.end == stretch.end) break;
+    std::ranges::copy_if(read_log(copy_).values, std::back_inserter(classes), is_of_classes);
   }
   result.log = read_log(copy_);
+  result.log.values.insert(result.log.values.begin(), classes.begin(), classes.end());
   const fs::path last = files / checkpoint_name(stretch.end);
   if (!is_gone(last)) add_checkpoint(last, result.log);
   result.samples = read_file(copy_ / kFingerprints).value_or("");

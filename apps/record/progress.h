@@ -26,6 +26,9 @@ inline constexpr const char* kNextBest = "next_best";      ///< those after it, 
 inline constexpr const char* kSinceBest = "evaluations_since";  ///< the best one
 inline constexpr const char* kTested = "tested";                ///< Accuracy on the test set
 
+/// Lines of metrics.jsonl that a full or failing disk has not taken yet.
+inline constexpr const char* kWaitingLines = "waiting_lines";
+
 /// The checkpoint of RunProgress::best, beside the newest ones, if the run has a validation set.
 inline constexpr const char* kBestFile = "best.h5";
 /// With --keep-best above 1, the name of each of the best checkpoints: "best-0000000040.h5".
@@ -97,6 +100,7 @@ struct RunProgress {
   std::vector<BestEvaluation> next = {};  ///< the best ones after it, at most --keep-best - 1
   std::int64_t since_best = 0;            ///< evaluations after the last one with a better value
   Accuracy tested;                        ///< on the test set, after the end
+  std::string waiting_lines = {};         ///< kWaitingLines of the state that the run resumed from
 
   /// `keep`: --keep-best. If the loss is NaN, the accuracy is luck: the evaluation is no better
   /// one, and reaches no target. If --best has changed, the best ones so far no longer count.
@@ -165,6 +169,7 @@ struct RunProgress {
       }
       if (name == kSinceBest) result.since_best = std::stoll(text);
       if (name == kTested) result.tested = Accuracy::from(text, step);
+      if (name == kWaitingLines) result.waiting_lines = text;
     }
     return result;
   }

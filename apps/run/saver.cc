@@ -319,6 +319,8 @@ CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progres
   if (!setup_.data.vocabulary.empty()) texts[kVocabulary] = setup_.data.vocabulary;
   texts["model"] = setup_.options.model.name;  // for errors of net/checkpoint.h
   for (const auto& [name, text] : progress.texts(setup_.options.reports)) texts[name] = text;
+  if (const std::string lines = reporter_.waiting_lines(); !lines.empty())
+    texts[kWaitingLines] = lines;
   if (residuals > 0) texts[kResiduals] = std::to_string(residuals);
   return result;
 }

@@ -137,10 +137,17 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   const std::int64_t first = same_run ? run_.plan.start.step + 1 : 0;
   json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
+  if (same_run) files([&] { json_->recover(progress.waiting_lines); });
   files([&] { json_->write("run", run_line()); });
   if (!run_files_.change().empty()) files([&] { json_->write("change", run_files_.change()); });
   files([&] { events_->begin_session(session_options(facts_.value("options"))); });
   files([&] { events_->flush(); });
+}
+
+std::string Reporter::waiting_lines() const {
+  constexpr std::size_t kMost = 512 << 10;  // of the room that a state in memory has for texts
+  const std::string lines = json_ ? json_->waiting() : "";
+  return lines.size() <= kMost ? lines : lines.substr(lines.find('\n', lines.size() - kMost) + 1);
 }
 
 std::string Reporter::run_line() const {

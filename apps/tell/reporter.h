@@ -60,6 +60,8 @@ class Reporter {
   void histograms(std::int64_t step, const Layout& layout, const float* parameters,
                   const float* gradients);
   void flush();  ///< writes the lines of metrics.jsonl that wait
+  /// Those that wait because the disk is full or fails, at most the last 512 KiB.
+  std::string waiting_lines() const;
   /// Line and JSON. `weights`: weights_sha256() of the checkpoint.
   void saved(std::int64_t step, const std::filesystem::path& file, const std::string& weights);
   /// Line, JSON, scalars, and the classes for evaluation.json.

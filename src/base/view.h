@@ -87,7 +87,10 @@ inline Type type_called(std::string_view name) {
 }
 
 template <class T>
-inline constexpr Type type_of = Type::f32;
+inline constexpr Type type_of = [] {
+  static_assert(std::is_same_v<T, float>, "no view has numbers of this type");
+  return Type::f32;
+}();
 template <>
 inline constexpr Type type_of<Bfloat16> = Type::bf16;
 template <>

@@ -76,6 +76,18 @@ void JsonLines::write(std::string_view kind, std::string_view object) {
   flush();
 }
 
+void JsonLines::recover(std::string lines) {
+  const std::string written = read_file(file_.path()).value_or("");
+  // A process writes its lines in order, so those that the file has come first.
+  while (!lines.empty()) {
+    const std::size_t length = lines.find('\n') + 1;
+    if (written.find(lines.substr(0, length)) == std::string::npos) break;
+    lines.erase(0, length);
+  }
+  pending_ += lines;
+  flush();
+}
+
 void JsonLines::flush() { write_pending(file_, pending_); }
 
 void JsonLines::sync() {

@@ -82,6 +82,10 @@ class JsonLines {
   void write(std::string_view kind, const Fields& fields, const Texts& texts = {});
   /// The same for the members of `object`, the text of a JSON object that is not empty.
   void write(std::string_view kind, std::string_view object);
+  /// Lines that no call could write yet.
+  const std::string& waiting() const { return pending_; }
+  /// Writes the lines that waited in an earlier process, except those that the file has.
+  void recover(std::string lines);
   /// Writes lines that an earlier call could not write. write() does so too.
   void flush();
   void sync();  ///< flush(), and returns when all lines have reached the disk

@@ -3,10 +3,11 @@
 
 For each row it compares the exit code, the words of the message and what is kept: `checkpoint`: of the last finished step; `state`:
 the same command resumes at most one second (or one step) before the end; `complete`: the run trains to its end by itself. The
-final weights are bitwise those of a run without an end. Rows of ends that need several hosts or SLURM name the test that has them.
+final weights are bitwise those of a run without an end, and metrics.jsonl has each step once. Rows of ends that need several hosts or SLURM name the test that has them.
 Without ROW-REGEX it walks the first row of each kind. `.` walks all.
 usage: ends.py BUILD_FOLDER FOLDER [ROW-REGEX]
 """
+import json
 import os
 import pathlib
 import re
@@ -159,6 +160,9 @@ def event(run, text):
     elif text == "a full disk":
         at = time.monotonic()
         fill(run.place.parent)
+        run.await_step(run.step() + 10)  # their lines wait in memory, and in its states
+        time.sleep(0.5)
+        at = time.monotonic()
         run.send("USR1", "rank", 1)
     else:
         raise AssertionError(f"no test brings this about: {text}")
@@ -211,6 +215,9 @@ def check(build, folder, row, whole):
             least = last if kept == "checkpoint" else before
             assert resumed >= least, f"it resumed at step {resumed}, {last} was done, {before} one second before"
         assert weights(run.place / f"checkpoints/step-{STEPS:010}.h5") == whole, "other weights"
+        lines = [json.loads(line) for line in (run.place / "metrics.jsonl").read_text().splitlines()]
+        logged = [line["step"] for line in lines if line["kind"] == "train"]
+        assert logged == list(range(1, STEPS + 1)), f"metrics.jsonl has steps {logged}"
         memory = list(memory_of(run.place))
         assert not memory, f"memory remains: {memory}"
     finally:

@@ -142,6 +142,14 @@ start 1 --steps 100000 --checkpoint-every 5 --eval-every 3 --run "$folder/killed
 await 30 has_done 12
 kill -KILL "$(pid_of_rank 0)" && collect
 verify "a run that was killed" 0 "$folder/killed" --stretches 2
+# Killed between the line of its last evaluation and evaluation.json, which is that of the one before.
+train 1 --global-batch 80 --epochs 2 --eval-every 1 --run "$folder/older"
+cp "$folder/older/evaluation.json" "$folder/before.json"
+train 1 --global-batch 80 --epochs 3 --eval-every 1 --run "$folder/older"
+mv "$folder/before.json" "$folder/older/evaluation.json"
+verify "an evaluation.json of the evaluation before" 0 "$folder/older" --all
+sed -Ei 's/("samples": *)[0-9]+/\199/' "$folder/older/evaluation.json"
+verify "and a forged one" 1 "$folder/older" --all
 
 # verify_run is killed: its training ends, and the next one removes the copy.
 audits() {  # WHAT: verify_run trains in the background; `auditor` and `trained` are its process and its training

@@ -128,12 +128,17 @@ TEST_F(JsonLinesTest, WritesPendingLinesWhenThereIsRoom) {
     EXPECT_TRUE(contents(file_).ends_with("}\n")) << "no half line";
     EXPECT_NE(error_of([&] { lines.flush(); }), "");
   }
+  const std::string waiting = lines.waiting();
   lines.flush();
+  lines.recover(waiting);
   const std::string text = contents(file_);
   EXPECT_TRUE(text.starts_with(one));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 8);
   for (int step = 1; step < 9; ++step)
     EXPECT_TRUE(mentions(text, {fmt::format("\"step\":{}}}\n", step)})) << step;
+  JsonLines other(directory_ / "other", -1);
+  other.recover(waiting);
+  EXPECT_EQ(one + contents(directory_ / "other"), text) << "as another process reads them";
 }
 
 TEST_F(JsonLinesTest, LimitsPendingLines) {
