@@ -168,10 +168,7 @@ RunResults results_of(const StoredRun& run) {
     }
   }
   const auto images = train.columns.find("images_per_s");
-  const auto time = train.columns.find("time");
-  const double elapsed = train.count > 1 && time != train.columns.end()
-                             ? time->second.back() - time->second.front()
-                             : kNaN;
+  const double elapsed = train.count > 1 ? train.last("time") - train.at("time", 0) : kNaN;
   const double speed = number(summary, {"times", "images_per_s"});
   RunResults r;
   r.status = text(summary, {"status"});
