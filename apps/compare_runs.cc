@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "apps/measure/measures.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "src/base/check.h"
@@ -35,11 +36,8 @@ void declare(OptionRows& rows, CompareOptions& o) {
       .example("runs.html");
 }
 
-/// A row of the table: its name, and a text for each run.
-struct Row {
-  std::string name;
-  std::vector<std::string> texts;
-};
+/// The texts of a table by line.
+using Cells = std::vector<std::vector<std::string>>;
 
 /// The runs by name, or by folder if names are alike.
 std::vector<std::string> labels_of(const std::vector<StoredRun>& runs) {
@@ -61,69 +59,59 @@ std::vector<std::string> differing_options(const std::vector<StoredRun>& runs) {
       const auto same = [&, &name = name](const StoredRun& other) {
         return other.option(name) == runs.front().option(name);
       };
-      if (!std::all_of(runs.begin(), runs.end(), same)) names.push_back(name);
+      if (!std::ranges::all_of(runs, same)) names.push_back(name);
     }
   }
   return names;
 }
 
-std::vector<Row> result_rows(const std::vector<StoredRun>& runs) {
-  std::vector<Row> rows;
-  const auto add = [&](const char* name, const auto& text_of) {
-    Row row{name, {}};
-    for (const StoredRun& run : runs) {
-      std::string text = text_of(run, results_of(run));
-      row.texts.push_back(text.empty() ? "-" : text);
-    }
-    const auto none = [](const std::string& text) { return text == "-"; };
-    if (!std::all_of(row.texts.begin(), row.texts.end(), none)) rows.push_back(std::move(row));
-  };
-  const auto percent = [](double share) {
-    return std::isnan(share) ? "" : fmt::format("{:.2f} %", 100 * share);
-  };
-  const auto number = [](double value, int digits) {
-    return std::isnan(value) ? "" : fmt::format("{:.{}f}", value, digits);
-  };
-  using Run = const StoredRun&;
-  using Results = const RunResults&;
-  add("status", [](Run, Results r) { return r.status; });
-  add("model", [](Run run, Results) { return run.option("model"); });
-  add("best accuracy", [&](Run, Results r) { return percent(r.best); });
-  add("best by", [&](Run, Results r) {
-    return r.by.empty()     ? ""
-           : r.by == "loss" ? "loss " + number(r.value, 4)
-                            : r.by + " " + percent(r.value);
-  });
-  add("at step", [&](Run, Results r) { return number(r.best_step, 0); });
-  add("last accuracy", [&](Run, Results r) { return percent(r.last); });
-  add("last loss", [&](Run, Results r) {
-    return std::isnan(r.loss) && !std::isnan(r.last) ? "NaN" : number(r.loss, 4);
-  });
-  add("test accuracy", [&](Run, Results r) { return percent(r.test); });
-  add("training loss", [&](Run, Results r) { return number(r.train_loss, 4); });
-  add("steps", [&](Run, Results r) {
-    return std::isnan(r.step) ? "" : number(r.step, 0) + "/" + number(r.steps, 0);
-  });
-  add("time", [](Run, Results r) { return std::isnan(r.seconds) ? "" : duration_text(r.seconds); });
-  add("samples/s", [&](Run, Results r) { return number(r.images_per_s, 0); });
+std::string percent(double share) {
+  return std::isnan(share) ? "" : fmt::format("{:.2f} %", 100 * share);
+}
+
+std::string number(double value, int digits) {
+  return std::isnan(value) ? "" : fmt::format("{:.{}f}", value, digits);
+}
+
+/// A line for each result: its name, and its text; empty: it is not known.
+Cells results_in_words(const StoredRun& run) {
+  const RunResults r = results_of(run);
+  const Measure* const by = find_or_null(measures(), r.by);  // null: of a later version
+  return {{"status", r.status},
+          {"model", run.option("model")},
+          {"best accuracy", percent(r.best)},
+          {"best by", by && !std::isnan(r.value) ? r.by + " " + by->text(r.value) : r.by},
+          {"at step", number(r.best_step, 0)},
+          {"last accuracy", percent(r.last)},
+          {"last loss", std::isnan(r.loss) && !std::isnan(r.last) ? "NaN" : number(r.loss, 4)},
+          {"test accuracy", percent(r.test)},
+          {"training loss", number(r.train_loss, 4)},
+          {"steps", std::isnan(r.step) ? "" : number(r.step, 0) + "/" + number(r.steps, 0)},
+          {"time", std::isnan(r.seconds) ? "" : duration_text(r.seconds)},
+          {"samples/s", number(r.images_per_s, 0)}};
+}
+
+/// The results that are known of a run.
+Cells result_rows(const std::vector<StoredRun>& runs) {
+  Cells rows = results_in_words(runs.front());
+  for (std::size_t run = 1; run < runs.size(); ++run) {
+    const Cells more = results_in_words(runs[run]);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i].push_back(more[i].back());
+  }
+  std::erase_if(rows,
+                [&](const auto& row) { return std::ranges::count(row, "") == std::ssize(runs); });
   return rows;
 }
 
-std::vector<Row> option_rows(const std::vector<StoredRun>& runs) {
-  std::vector<Row> rows;
+Cells option_rows(const std::vector<StoredRun>& runs) {
+  Cells rows;
   for (const std::string& name : differing_options(runs)) {
     if (name == "model" || name == "steps") continue;  // they are among the results
-    Row row{"--" + name, {}};
-    for (const StoredRun& run : runs) {
-      const std::string value = run.option(name);
-      row.texts.push_back(value.empty() ? "-" : value);
-    }
-    rows.push_back(std::move(row));
+    rows.push_back({"--" + name});
+    for (const StoredRun& run : runs) rows.back().push_back(run.option(name));
   }
   return rows;
 }
-
-using Cells = std::vector<std::vector<std::string>>;
 
 /// Removes descriptions that are the same in all runs. Returns a line with them; empty: there are
 /// none.
@@ -131,9 +119,8 @@ std::string in_all(Cells& rows) {
   static const std::set<std::string> descriptions = {"status", "model", "at step", "steps"};
   std::string text;
   std::erase_if(rows, [&](const std::vector<std::string>& row) {
-    const bool same = descriptions.contains(row[0]) &&
-                      std::all_of(row.begin() + 1, row.end(),
-                                  [&](const std::string& one) { return one == row[1]; });
+    const bool same =
+        descriptions.contains(row[0]) && std::set(row.begin() + 1, row.end()).size() == 1;
     if (same) text += fmt::format("{} {} {}", text.empty() ? "all runs:" : ",", row[0], row[1]);
     return same;
   });
@@ -153,15 +140,10 @@ Cells turned(const Cells& rows) {
 }
 
 /// One line for each row, or for each run if that is narrower than the runs side by side.
-std::string table_text(const std::vector<std::string>& labels, std::vector<Row> rows) {
+std::string table_text(Cells cells) {
   constexpr std::size_t kColumns = 100;
-  rows.insert(rows.begin(), {"run", {}});
-  rows.front().texts = labels;
-  Cells cells;  // by line
-  for (const Row& row : rows) {
-    cells.push_back({one_line(row.name)});
-    for (const std::string& text : row.texts) cells.back().push_back(one_line(text));
-  }
+  for (auto& line : cells)
+    for (std::string& text : line) text = text.empty() ? "-" : one_line(text);
   const auto widths_of = [](const Cells& lines) {
     std::vector<std::size_t> widths(lines.front().size());
     for (const auto& line : lines)
@@ -172,7 +154,7 @@ std::string table_text(const std::vector<std::string>& labels, std::vector<Row> 
   std::size_t width = 0;
   for (const std::size_t column : widths) width += column + 2;
   std::string text;
-  if (width > kColumns && labels.size() > 4) {
+  if (width > kColumns && cells.front().size() > 5) {  // of more than four runs
     text = in_all(cells);
     cells = turned(cells);
     widths = widths_of(cells);
@@ -220,10 +202,11 @@ int run(const CompareOptions& o) {
   if (o.json) {
     Console().line(json_text(runs));
   } else {
-    std::vector<Row> rows = result_rows(runs);
-    const std::vector<Row> options = option_rows(runs);
-    rows.insert(rows.end(), options.begin(), options.end());
-    Console().line(table_text(labels, rows));
+    Cells cells{{"run"}};
+    cells.front().insert(cells.front().end(), labels.begin(), labels.end());
+    for (const Cells& rows : {result_rows(runs), option_rows(runs)})
+      cells.insert(cells.end(), rows.begin(), rows.end());
+    Console().line(table_text(std::move(cells)));
   }
   const fs::path page = o.output.empty() ? page_beside(runs.front()) : fs::path(o.output);
   write_page(page, comparison_page(runs, labels));

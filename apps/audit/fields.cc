@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "apps/measure/measures.h"
+
 namespace lockstep {
 namespace {
 
@@ -14,8 +16,7 @@ constexpr Fields kTable[] = {
     {"train", "epoch loss penalty batch_top1 learning_rate"},
     {"train", "images_per_s seconds_per_batch exposed_communication loader_wait", kNone, "speeds"},
     {"train", "forward backward optimizer straggler straggler_seconds", kNone, "speeds"},
-    {"evaluation", "epoch top1 top5 loss f1 balanced_accuracy auc samples"},
-    {"test", "epoch top1 top5 loss f1 balanced_accuracy auc samples"},
+    {"evaluation test", "epoch samples MEASURES"},
     {"epoch", "epoch val_loss val_acc val_top5"},
     {"epoch", "loss acc", Check::mean},
     {"epoch", "seconds", kNone, "times"},
@@ -49,11 +50,13 @@ constexpr Fields kTable[] = {
     {"fact", "ranks all_threads sums communication", kNone, "ranks"},
 };
 
+/// `names`: also * for any, and MEASURES for the fields of all measures.
 bool contains(std::string_view names, std::string_view name) {
   while (!names.empty()) {
     const std::string_view one = names.substr(0, names.find(' '));
     const std::size_t star = one.find('*');  // npos: the whole name
     if (one.substr(0, star) == name.substr(0, star)) return true;
+    if (one == "MEASURES" && std::ranges::count(measures(), name, &Measure::field) > 0) return true;
     names.remove_prefix(std::min(one.size() + 1, names.size()));
   }
   return false;

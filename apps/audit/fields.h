@@ -21,7 +21,8 @@ struct Fields {
   /// evaluation.json. "result" and "times": of these objects in summary.json. "state": groups of
   /// arrays and attributes of a checkpoint. "fact": facts of the run, in whichever file. *: any.
   std::string_view group;
-  std::string_view names;  ///< separated by spaces; "rank_*": all that begin like this
+  /// Separated by spaces; "rank_*": all that begin like this; MEASURES: the fields of all measures.
+  std::string_view names;
   Check check = Check::replay;
   std::string_view topic = {};  ///< of Check::none, for the verdict: "speeds"
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/measure/measures.h"
 #include "apps/step/step_options.h"
 #include "net/model.h"
 #include "src/base/check.h"
@@ -82,10 +83,6 @@ struct CheckpointOptions {
   }
 };
 
-/// Measures that can choose the best evaluation: --best.
-inline const std::vector<std::string> kMeasures{"accuracy", "loss", "f1", "balanced-accuracy",
-                                                "auc"};
-
 /// --test-views of training programs and of evaluate.
 inline OptionRow& declare_test_views(OptionRows& rows, bool& views) {
   return rows.flag("--test-views", views,
@@ -102,7 +99,7 @@ struct ReportOptions {
   std::int64_t eval_every = 1000;  ///< 0: never, or after each epoch
   bool epoch_lines = false;        ///< an evaluation and a line at the end of each epoch
   bool test_views = false;         ///< evaluate on views of each image (apps/run/mean_of_views.h)
-  std::string best = "accuracy";   ///< one of kMeasures
+  std::string best = "accuracy";   ///< one of measures()
   double target = 0;               ///< accuracy in per cent at which the run ends; 0: none
   std::int64_t patience = 0;       ///< evaluations without a better one that end the run; 0: none
   bool quiet = false;              ///< print only warnings and the result
@@ -110,6 +107,7 @@ struct ReportOptions {
 
   /// Whether the run evaluates at all. Then it also does at the end.
   bool evaluates() const { return eval_every > 0 || epoch_lines; }
+  const Measure& measure() const { return find(measures(), best); }
 
   void declare(OptionRows& rows) {
     rows.group("Reports");
@@ -158,12 +156,19 @@ struct ReportOptions {
  private:
   void declare_goals(OptionRows& rows) {
     const auto evaluated = [this] { return evaluates(); };
+    std::vector<std::string> names;
+    std::string about;
+    for (const Measure& one : measures()) {
+      if (!one.chooses) continue;
+      names.emplace_back(one.name);
+      about += fmt::format(" {} is {}.", one.name, one.about);
+    }
     rows.choice("--best", best, "MEASURE",
-                "Measure of the best evaluation: accuracy, loss, f1, balanced-accuracy or auc\n"
-                "It chooses best.h5 and counts for --patience. Equal values keep the smaller loss, "
-                "then the earlier evaluation. f1 and auc are means over the classes, and "
-                "balanced-accuracy is the mean recall. auc compares each class with the rest.",
-                kMeasures)
+                fmt::format("Measure of the best evaluation: {}\n"
+                            "It chooses best.h5 and counts for --patience. Equal values keep the "
+                            "smaller loss, then the earlier evaluation.{}",
+                            fmt::join(names, ", "), about),
+                names)
         .only_with("--eval-every", evaluated)
         .example("f1 --validation 0.1")
         .also_called({"monitor", "eval-metric"});

@@ -76,14 +76,14 @@ struct BestEvaluation : Accuracy {
     char name[32] = "accuracy";
     const bool read = measure.empty() || std::sscanf(measure.c_str(), "%31[a-z0-9-] %lf, loss %lf",
                                                      name, &result.value, &result.loss) == 3;
-    const bool known = std::ranges::count(kMeasures, std::string(name)) > 0;
-    require(read && known, "\"{}\" is not a measure of an evaluation", measure);
+    require(read && find_or_null(measures(), name), "\"{}\" is not a measure of an evaluation",
+            measure);
     result.by = name;
     return result;
   }
   /// An evaluation by another measure is never better.
   bool has_better_value_than(const BestEvaluation& other) const {
-    return by == "loss" ? value < other.value : value > other.value;
+    return find(measures(), by).lower_is_better ? value < other.value : value > other.value;
   }
   /// Among equal values the smaller loss is better.
   bool better_than(const BestEvaluation& other) const {
@@ -123,8 +123,7 @@ struct RunProgress {
   }
   /// Whether the evaluation after `step` is one of the best ones.
   bool is_among_best(std::int64_t step) const {
-    return best.step == step ||
-           std::ranges::any_of(next, [&](const auto& other) { return other.step == step; });
+    return best.step == step || std::ranges::count(next, step, &BestEvaluation::step) > 0;
   }
   /// Why the run ends before its last step.
   bool reached(const ReportOptions& o) const { return o.target > 0 && accuracy >= o.target; }

@@ -7,7 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "apps/record/class_metrics.h"
+#include "apps/measure/measures.h"
 #include "src/base/clock.h"
 #include "src/base/text.h"
 #include "src/data/image/thumbnail.h"
@@ -50,25 +50,26 @@ ordered_json number(double value) {
   return std::isnan(value) ? ordered_json() : ordered_json(value);
 }
 
-/// For each class of `result`: value(its counts).
+/// For each class of `result`: `value` of its counts.
 ordered_json by_class(const EvaluationResult& result, const auto& value) {
   ordered_json list = ordered_json::array();
-  for (const ClassCounts& counts : class_counts(result)) list.push_back(value(counts));
+  for (const ClassCounts& counts : class_counts(result)) list.push_back(std::invoke(value, counts));
   return list;
 }
 
-/// Means over the classes, and the measures of each.
-ordered_json measures_json(const EvaluationResult& result) {
+/// The measures that compare classes, and those of each class.
+ordered_json class_measures(const EvaluationResult& result) {
+  ordered_json object;
+  for (const Measure& measure : measures())
+    if (measure.needs != Measure::score) object[measure.field] = number(measure.value(result));
   ordered_json auc;  // null: probabilities were not counted
   for (int c = 0; result.probabilities && c < result.classes(); ++c)
     auc.push_back(number(result.probabilities->auc(c)));
-  return {{"f1", number(macro_f1(result))},
-          {"balanced_accuracy", number(balanced_accuracy(result))},
-          {"auc", number(macro_auc(result))},
-          {"precision_by_class", by_class(result, [](auto& c) { return c.precision(); })},
-          {"recall_by_class", by_class(result, [](auto& c) { return c.recall(); })},
-          {"f1_by_class", by_class(result, [](auto& c) { return c.f1(); })},
-          {"auc_by_class", auc}};
+  object.update({{"precision_by_class", by_class(result, &ClassCounts::precision)},
+                 {"recall_by_class", by_class(result, &ClassCounts::recall)},
+                 {"f1_by_class", by_class(result, &ClassCounts::f1)},
+                 {"auc_by_class", auc}});
+  return object;
 }
 
 /// For each class the points of its precision-recall curve, [right, wrong]; null: there are none.
@@ -89,8 +90,7 @@ ordered_json confused_pairs(const std::vector<std::int64_t>& confusion, std::siz
   std::vector<std::size_t> cells;
   for (std::size_t i = 0; i < confusion.size(); ++i)
     if (confusion[i] > 0 && i / classes != i % classes) cells.push_back(i);
-  std::stable_sort(cells.begin(), cells.end(),
-                   [&](std::size_t a, std::size_t b) { return confusion[a] > confusion[b]; });
+  std::ranges::stable_sort(cells, std::greater(), [&](std::size_t i) { return confusion[i]; });
   cells.resize(std::min(cells.size(), kMostPairs));
   ordered_json list = ordered_json::array();
   for (const std::size_t i : cells) list.push_back({i / classes, i % classes, confusion[i]});
@@ -98,11 +98,8 @@ ordered_json confused_pairs(const std::vector<std::int64_t>& confusion, std::siz
 }
 
 ordered_json rows_of(const std::vector<std::int64_t>& confusion, std::size_t classes) {
-  ordered_json rows = ordered_json::array();
-  for (std::size_t i = 0; i < classes; ++i) {
-    const auto begin = confusion.begin() + static_cast<std::ptrdiff_t>(i * classes);
-    rows.push_back(std::vector<std::int64_t>(begin, begin + static_cast<std::ptrdiff_t>(classes)));
-  }
+  ordered_json rows;
+  for (std::size_t i = 0; i < confusion.size(); ++i) rows[i / classes].push_back(confusion[i]);
   return rows;
 }
 
@@ -277,7 +274,7 @@ void RunFiles::write(const EvaluatedClasses& evaluated) const {
                              [](auto& c) {
                                return std::vector{c.samples, c.predicted, c.right};
                              })},
-      {"measures", measures_json(result)},
+      {"measures", class_measures(result)},
       {"curves", curves_json(result)},
       {"pairs", confused_pairs(result.confusion, classes)},
       {"confusion", classes > kMostInMatrix ? ordered_json() : rows_of(result.confusion, classes)},
@@ -293,10 +290,10 @@ void RunFiles::write_report() const {
 
 void RunFiles::write_live_report(std::int64_t step, double next) const {
   const StoredRun run = read_run(folder_);
-  const std::string page =
-      report_page(run, LiveRun{.step = static_cast<double>(step),
-                               .seconds = seconds_before_ + now_seconds() - start_,
-                               .next = next});
+  const std::string page = report_page(run,
+                                       LiveRun{.step = static_cast<double>(step),
+                                               .seconds = seconds_before_ + now_seconds() - start_,
+                                               .next = next});
   // A rank may have ended the run meanwhile, and then has written the last page.
   const bool ended = object_in(read_file(folder_ / kSummaryFile).value_or("")) != run.summary;
   if (!ended && FolderLock::holder(folder_) == holder_) write_page(folder_ / kReportFile, page);

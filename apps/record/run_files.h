@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "apps/measure/evaluation_result.h"
 #include "apps/options/run_options.h"
-#include "apps/record/evaluation_result.h"
 #include "apps/record/progress.h"
 #include "apps/record/run_facts.h"
 #include "apps/step/run_plan.h"

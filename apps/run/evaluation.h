@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/record/evaluation_result.h"
+#include "apps/measure/evaluation_result.h"
 #include "apps/run/mean_of_views.h"
 #include "apps/run/predictions.h"
 #include "collectives/comm/comm.h"

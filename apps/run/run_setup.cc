@@ -23,11 +23,14 @@ void require_shapes(const ModelEntry& entry, const Dataset& data, std::string_vi
   Model(*device, entry, data.sample_shape(), data.classes(), 1, Type::f32, /*training=*/true);
 }
 
-/// Throws the usage Error if no class has both samples and others to compare them with.
-void require_two_classes(const Dataset& evaluated) {
+/// Throws the usage Error if `measure` needs a class with both samples and others to compare them
+/// with, and there is none.
+void require_classes(const Dataset& evaluated, const Measure& measure) {
+  if (measure.needs != Measure::probabilities) return;
   const std::vector<std::int64_t> samples = samples_by_class(evaluated);
-  if (std::ranges::count_if(samples, [](std::int64_t count) { return count > 0; }) < 2)
-    fail_usage("--best auc needs samples of two classes to evaluate. Pass another --best.");
+  if (std::ssize(samples) - std::ranges::count(samples, 0) < 2)
+    fail_usage("--best {} needs samples of two classes to evaluate. Pass another --best.",
+               measure.name);
 }
 
 }  // namespace
@@ -72,7 +75,7 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
       fail_usage("--patience needs a validation set. Pass --validation 0.1, or omit --patience.");
     if (options.checkpoints.keep_best > 1 && !data.validation)
       fail_usage("--keep-best needs a validation set. Pass --validation 0.1, or omit --keep-best.");
-    if (options.reports.best == "auc") require_two_classes(data.evaluated());
+    require_classes(data.evaluated(), options.reports.measure());
     options.data.set_augmentation(*data.train);
   });
   expect_same(comm, "files of data", data.identity);

@@ -222,7 +222,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   constexpr std::size_t kMistakes = 18;  // on report.html
   if (!place.folder().empty()) evaluation.find_mistakes(kMistakes);
   const bool curves = !place.folder().empty() && setup.data.train->classes() <= kMostInMatrix;
-  if (curves || options.reports.best == "auc") evaluation.count_probabilities();
+  if (curves || options.reports.measure().needs == Measure::probabilities)
+    evaluation.count_probabilities();
   loader = setup.make_loader(step, setup.plan.start.step);
   const auto snapshot = make_snapshot(setup, step, place.folder(), memory);
   const RunParts run{setup.comm,

@@ -245,7 +245,7 @@ class TrainingLoop {
                           .sha256 = weights_.sha256});
     progress_.evaluated({{done, result->score.top1_share()},
                          options_.best,
-                         value_of(options_.best, *result),
+                         options_.measure().value(*result),
                          result->score.loss()},
                         parts_.setup.options.checkpoints.keep_best);
     reporter_.record("running", done, clock_.trained(now_seconds()), progress_, weights_.sha256);

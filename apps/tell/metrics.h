@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/record/class_metrics.h"
+#include "apps/measure/measures.h"
 #include "apps/step/straggler.h"
 #include "apps/step/training_step.h"
 #include "collectives/watch/host_watch.h"
@@ -76,30 +76,26 @@ inline Metrics metrics_of(const StepReport& r) {
 /// With fewer classes top-5 is always 100 %.
 inline bool shows_top5(int classes) { return classes > 5; }
 
-/// An evaluation at `epoch`. `shown`: one of kMeasures that the line on stdout has too.
+/// An evaluation at `epoch`. `shown`: the name of a measure that the line on stdout has too.
 inline Metrics metrics_of(const EvaluationResult& result, double epoch,
-                          const std::string& shown = "") {
-  const Score& score = result.score;
-  const int classes = result.classes();
-  const auto row = [&](const char* name, const char* measure) {
-    const double value = value_of(measure, result);
-    return std::isnan(value)
-               ? Metric{}
-               : Metric{name, value,
-                        shown == measure ? fmt::format("{} {:.4f}", shown, value) : ""};
-  };
-  const std::string top5 = fmt::format("top-5 {:.2f} %", 100 * score.top5_share());
-  return {{"epoch", epoch, "", /*scalar=*/false},
-          {"top1", score.top1_share(), fmt::format("top-1 {:.2f} %", 100 * score.top1_share())},
-          {"top5", score.top5_share(), shows_top5(classes) ? top5 : ""},
-          {"loss", score.loss(),
-           score.loss() < 1e6 ? fmt::format("loss {:.4f}", score.loss())
-                              : fmt::format("loss {:.4g}", score.loss())},
-          row("f1", "f1"),
-          row("balanced_accuracy", "balanced-accuracy"),
-          row("auc", "auc"),
-          {"samples", static_cast<double>(score.samples), fmt::format("{} samples", score.samples),
-           /*scalar=*/false}};
+                          std::string_view shown = "") {
+  Metrics metrics{{"epoch", epoch, "", /*scalar=*/false}};
+  for (const Measure& measure : measures()) {
+    const double value = measure.value(result);
+    std::string text;
+    if (measure.needs == Measure::score)
+      text = fmt::format("{} {}", measure.title, measure.text(value));
+    else if (std::isnan(value))
+      continue;
+    else if (shown == measure.name)
+      text = fmt::format("{} {:.4f}", shown, value);
+    if (measure.field == "top5" && !shows_top5(result.classes())) text.clear();
+    metrics.push_back({std::string(measure.field), value, text});
+  }
+  const std::int64_t samples = result.score.samples;
+  metrics.push_back({"samples", static_cast<double>(samples), fmt::format("{} samples", samples),
+                     /*scalar=*/false});
+  return metrics;
 }
 
 /// The steps of an epoch since this start of the run. A run may end within an epoch.
@@ -141,10 +137,11 @@ inline Metrics metrics_of(const std::vector<HostUse>& hosts, double epoch) {
   constexpr std::size_t kMost = 24;
   Metrics metrics{{"epoch", epoch, "", /*scalar=*/false}};
   for (std::size_t i = 0; i < std::min(hosts.size(), kMost); ++i) {
-    metrics.push_back({fmt::format("cores_{}", i), hosts[i].cores});
-    metrics.push_back({fmt::format("bytes_{}", i), hosts[i].bytes});
-    metrics.push_back({fmt::format("received_per_s_{}", i), hosts[i].received});
-    metrics.push_back({fmt::format("sent_per_s_{}", i), hosts[i].sent});
+    const auto& [cores, bytes, received, sent] = hosts[i];
+    for (const auto& [name, value] : {std::pair("cores", cores), std::pair("bytes", bytes),
+                                      std::pair("received_per_s", received),
+                                      std::pair("sent_per_s", sent)})
+      metrics.push_back({fmt::format("{}_{}", name, i), value});
   }
   return metrics;
 }

@@ -107,15 +107,12 @@ std::string confusion_table(const EvaluationResult& result, const std::vector<st
   std::string text = fmt::format("{:>20}\n{:<10}", "predicted", "true");
   for (const std::string& name : names) text += fmt::format(" {:>5.5}", one_line(name));
   text += "   recall";
+  const std::vector<ClassCounts> counts = class_counts(result);
   for (std::size_t truth = 0; truth < names.size(); ++truth) {
     text += fmt::format("\n{:>10.10}", one_line(names[truth]));
-    std::int64_t all = 0;
-    for (std::size_t predicted = 0; predicted < names.size(); ++predicted) {
-      const std::int64_t cell = result.confusion[truth * names.size() + predicted];
-      all += cell;
-      text += fmt::format(" {:>5}", cell);
-    }
-    text += fmt::format(" {:>8}", percent(result.confusion[truth * names.size() + truth], all));
+    for (std::size_t predicted = 0; predicted < names.size(); ++predicted)
+      text += fmt::format(" {:>5}", result.confusion[truth * names.size() + predicted]);
+    text += fmt::format(" {:>8}", percent(counts[truth].right, counts[truth].samples));
   }
   return text;
 }
@@ -134,8 +131,8 @@ std::string class_table(const EvaluationResult& result, const std::vector<std::s
                         percent(2 * right, samples + predicted), samples);
   }
   return text + fmt::format("\n{:<24} {:>9} {:>7.1f} % {:>7.1f} % {:>9}", "mean of classes", "",
-                            100 * balanced_accuracy(result), 100 * macro_f1(result),
-                            result.score.samples);
+                            100 * find(measures(), "balanced-accuracy").value(result),
+                            100 * find(measures(), "f1").value(result), result.score.samples);
 }
 
 void note(const EvaluateOptions& o, const std::string& text) {

@@ -1,5 +1,5 @@
 // Measures of unequal classes against scikit-learn, with samples of a generator that both compute.
-#include "apps/record/class_metrics.h"
+#include "apps/measure/measures.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,16 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "src/base/elementary.h"
 
 namespace lockstep {
 namespace {
+
+double value_of(std::string_view name, const EvaluationResult& result) {
+  return find(measures(), name).value(result);
+}
 
 constexpr int kClasses = 4;
 
@@ -39,7 +44,7 @@ EvaluationResult sampled() {
   return result;
 }
 
-TEST(ClassMetrics, AreThoseOfScikitLearn) {
+TEST(Measures, AreThoseOfScikitLearn) {
   const EvaluationResult result = sampled();
   EXPECT_NEAR(value_of("f1", result), 0.5915912424453277, 1e-12);
   EXPECT_NEAR(value_of("balanced-accuracy", result), 0.7771813383396567, 1e-12);
@@ -58,17 +63,33 @@ TEST(ClassMetrics, AreThoseOfScikitLearn) {
   }
 }
 
-TEST(ClassMetrics, ClassesWithoutSamplesDoNotCount) {
+TEST(Measures, AreWhatReportsShow) {
+  std::set<std::string_view> names, fields, titles;
+  for (const Measure& measure : measures()) {
+    EXPECT_TRUE(names.insert(measure.name).second && fields.insert(measure.field).second &&
+                titles.insert(measure.title).second)
+        << measure.name;
+    EXPECT_FALSE(measure.about.empty()) << measure.name;
+  }
+  EXPECT_EQ(measures().front().name, "accuracy") << "the default of --best";
+  EXPECT_FALSE(find(measures(), "top5").chooses);
+  EXPECT_EQ(find(measures(), "f1").text(0.21034), "21.03 %");
+  EXPECT_EQ(find(measures(), "loss").text(1.87314), "1.8731");
+  for (const Measure& measure : measures())
+    EXPECT_EQ(measure.lower_is_better, measure.name == "loss") << measure.name;
+}
+
+TEST(Measures, ClassesWithoutSamplesDoNotCount) {
   EvaluationResult result;
   result.confusion = {3, 1, 0,   // of 4 samples of the first class
                       0, 0, 0,   // none of the second, but a prediction
                       0, 0, 0};  // neither
-  EXPECT_DOUBLE_EQ(balanced_accuracy(result), 0.75);
-  EXPECT_DOUBLE_EQ(macro_f1(result), (6 / 7.0 + 0) / 2);
-  EXPECT_TRUE(std::isnan(macro_auc(result))) << "without probabilities";
+  EXPECT_DOUBLE_EQ(value_of("balanced-accuracy", result), 0.75);
+  EXPECT_DOUBLE_EQ(value_of("f1", result), (6 / 7.0 + 0) / 2);
+  EXPECT_TRUE(std::isnan(value_of("auc", result))) << "without probabilities";
   result.probabilities.emplace(3);
   result.probabilities->add(std::vector{0.5, 0.25, 0.25}, 0);
-  EXPECT_TRUE(std::isnan(macro_auc(result))) << "without a class to compare with";
+  EXPECT_TRUE(std::isnan(value_of("auc", result))) << "without a class to compare with";
 }
 
 TEST(ProbabilityCounts, BinsRise) {

@@ -1,4 +1,4 @@
-#include "apps/record/probability_counts.h"
+#include "apps/measure/probability_counts.h"
 
 #include <algorithm>
 #include <bit>

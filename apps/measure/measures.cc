@@ -1,0 +1,91 @@
+#include "apps/measure/measures.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace lockstep {
+namespace {
+
+using enum Measure::Needs;
+using Result = EvaluationResult;
+
+/// The mean of value(class) over the classes for which it is no NaN; NaN: there is no such class.
+double mean(const Result& result, const auto& value) {
+  double sum = 0, count = 0;
+  for (int c = 0; c < result.classes(); ++c) {
+    const double one = value(c);
+    if (std::isnan(one)) continue;
+    sum += one;
+    ++count;
+  }
+  return sum / count;
+}
+
+/// The mean over the classes that have samples or predictions, as scikit-learn's f1_score of
+/// average="macro".
+double macro_f1(const Result& result) {
+  const std::vector<ClassCounts> counts = class_counts(result);
+  return mean(result, [&](int c) {
+    return counts[c].samples + counts[c].predicted > 0 ? counts[c].f1() : NAN;
+  });
+}
+
+/// The mean recall of the classes that have samples.
+double balanced_accuracy(const Result& result) {
+  const std::vector<ClassCounts> counts = class_counts(result);
+  return mean(result, [&](int c) { return counts[c].samples > 0 ? counts[c].recall() : NAN; });
+}
+
+/// The mean over the classes that have both samples and others to compare them with.
+double macro_auc(const Result& result) {
+  return mean(result,
+              [&](int c) { return result.probabilities ? result.probabilities->auc(c) : NAN; });
+}
+
+constexpr Measure kMeasures[] = {
+    {"accuracy", "the share of right predictions", "top1", "top-1", score,
+     [](const Result& result) { return result.score.top1_share(); }},
+    {"top5", "the share of samples whose class is among the five most probable", "top5", "top-5",
+     score, [](const Result& result) { return result.score.top5_share(); },
+     /*lower_is_better=*/false, /*chooses=*/false},
+    {"loss", "the mean cross-entropy", "loss", "loss", score,
+     [](const Result& result) { return result.score.loss(); }, /*lower_is_better=*/true},
+    {"f1", "the mean F1 of the classes", "f1", "mean F1", counts, macro_f1},
+    {"balanced-accuracy", "the mean recall of the classes", "balanced_accuracy",
+     "balanced accuracy", counts, balanced_accuracy},
+    {"auc", "the mean area under the ROC curve of each class against the rest", "auc", "mean AUC",
+     probabilities, macro_auc},
+};
+
+}  // namespace
+
+std::vector<ClassCounts> class_counts(const EvaluationResult& result) {
+  std::vector<ClassCounts> counts(result.classes());
+  for (std::size_t i = 0; i < result.confusion.size(); ++i) {
+    const std::size_t truth = i / counts.size(), predicted = i % counts.size();
+    const std::int64_t cell = result.confusion[i];
+    counts[truth].samples += cell;
+    counts[predicted].predicted += cell;
+    if (truth == predicted) counts[truth].right += cell;
+  }
+  return counts;
+}
+
+std::string Measure::text(double measured) const {
+  if (!lower_is_better) return fmt::format("{:.2f} %", 100 * measured);
+  return measured < 1e6 ? fmt::format("{:.4f}", measured) : fmt::format("{:.4g}", measured);
+}
+
+std::span<const Measure> measures() { return kMeasures; }
+
+nlohmann::ordered_json measures_json() {
+  nlohmann::ordered_json list;
+  for (const Measure& measure : kMeasures)
+    list.push_back({{"name", measure.name},
+                    {"field", measure.field},
+                    {"title", measure.title},
+                    {"lower_is_better", measure.lower_is_better}});
+  return list;
+}
+
+}  // namespace lockstep
