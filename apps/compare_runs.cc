@@ -209,7 +209,7 @@ int run(const CompareOptions& o) {
     Console().line(table_text(std::move(cells)));
   }
   const fs::path page = o.output.empty() ? page_beside(runs.front()) : fs::path(o.output);
-  write_page(page, comparison_page(runs, labels));
+  write_page(page, comparison_page(measures_json(), runs, labels));
   if (!o.json) Console().line(fmt::format("\ncurves: open {} in a browser", page.string()));
   return kExitSuccess;
 }

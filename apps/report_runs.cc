@@ -1,5 +1,6 @@
 // Writes the page of a run that has ended, or of one without a folder of its own.
 
+#include "apps/measure/measures.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "src/base/check.h"
@@ -27,7 +28,7 @@ int run(const PageOptions& o) {
   for (const StoredRun& stored : find_runs(o.runs)) {
     const std::filesystem::path file =
         o.output.empty() ? stored.folder / kReportFile : std::filesystem::path(o.output);
-    write_page(file, report_page(stored));
+    write_page(file, report_page(measures_json(), stored));
     Console().line(fmt::format("{}: open it in a browser", file.string()));
   }
   return kExitSuccess;

@@ -145,7 +145,7 @@ void rewrite(const std::filesystem::path& folder, const std::string& run,
   if (summary.at("id") != run || !change(summary)) return;
   summary.at("times").at("written") = timestamp();
   replace_file(file, text_of(summary));
-  write_page(folder / kReportFile, report_page(read_run(folder)));
+  write_page(folder / kReportFile, report_page(measures_json(), read_run(folder)));
 }
 
 }  // namespace
@@ -285,12 +285,12 @@ void RunFiles::write(const EvaluatedClasses& evaluated) const {
 
 void RunFiles::write_report() const {
   if (began_.empty() || FolderLock::holder(folder_) != holder_) return;
-  write_page(folder_ / kReportFile, report_page(read_run(folder_)));
+  write_page(folder_ / kReportFile, report_page(measures_json(), read_run(folder_)));
 }
 
 void RunFiles::write_live_report(std::int64_t step, double next) const {
   const StoredRun run = read_run(folder_);
-  const std::string page = report_page(run,
+  const std::string page = report_page(measures_json(), run,
                                        LiveRun{.step = static_cast<double>(step),
                                                .seconds = seconds_before_ + now_seconds() - start_,
                                                .next = next});

@@ -106,10 +106,8 @@ ordered_json stragglers(const MetricRows& rows) {
 /// [name, value, whether it differs from its default]
 ordered_json options_json(const StoredRun& run) {
   std::set<std::string> changed;
-  const auto names =
-      run.summary.is_object() ? run.summary.find("changed_options") : run.summary.end();
-  if (run.summary.is_object() && names != run.summary.end() && names->is_array()) {
-    for (const auto& name : *names)
+  if (run.summary.is_object()) {
+    for (const auto& name : run.summary.value("changed_options", ordered_json()))
       if (name.is_string()) changed.insert(name.get<std::string>());
   }
   ordered_json list = ordered_json::array();
@@ -154,8 +152,9 @@ std::string page_of(const std::string& title, const ordered_json& data) {
   return page;
 }
 
-ordered_json page_data(const char* kind) {
+ordered_json page_data(const char* kind, const ordered_json& measures) {
   return {{"kind", kind},
+          {"measures", measures},
           {"written", wall_time()},
           {"version", build_name()},
           {"runs", ordered_json::array()}};
@@ -179,8 +178,9 @@ ordered_json to_json(const RunResults& r) {
           {"images_per_s", number(r.images_per_s)}};
 }
 
-std::string report_page(const StoredRun& run, const std::optional<LiveRun>& live) {
-  ordered_json data = page_data("report"), shown = to_json(run, run.name);
+std::string report_page(const ordered_json& measures, const StoredRun& run,
+                        const std::optional<LiveRun>& live) {
+  ordered_json data = page_data("report", measures), shown = to_json(run, run.name);
   if (live) {
     data["next"] = number(live->next);
     shown["last_sign"] = data["written"];
@@ -191,9 +191,9 @@ std::string report_page(const StoredRun& run, const std::optional<LiveRun>& live
   return page_of(run.name, data);
 }
 
-std::string comparison_page(const std::vector<StoredRun>& runs,
+std::string comparison_page(const ordered_json& measures, const std::vector<StoredRun>& runs,
                             const std::vector<std::string>& labels) {
-  ordered_json data = page_data("compare");
+  ordered_json data = page_data("compare", measures);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     ordered_json run = to_json(runs[i], labels[i]);
     run.erase("evaluation");  // the page does not show it, and its pictures are large

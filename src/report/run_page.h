@@ -20,10 +20,13 @@ struct LiveRun {
   double next = 0;               ///< seconds that may pass until its next page
 };
 
-/// The page of one run. `live`: if it is written by the run itself, while it trains.
-std::string report_page(const StoredRun& run, const std::optional<LiveRun>& live = {});
+/// The page of one run. `live`: if it is written by the run itself, while it trains. `measures`:
+/// measures_json() (apps/measure/measures.h).
+std::string report_page(const nlohmann::ordered_json& measures, const StoredRun& run,
+                        const std::optional<LiveRun>& live = {});
 /// The page that compares runs, which have these names.
-std::string comparison_page(const std::vector<StoredRun>& runs,
+std::string comparison_page(const nlohmann::ordered_json& measures,
+                            const std::vector<StoredRun>& runs,
                             const std::vector<std::string>& labels);
 
 /// Replaces `file` as a whole. Throws Error if it cannot be written, or if it exists and is no page

@@ -20,8 +20,8 @@ class StoredRunFiles : public testing::Test {
   /// All that prints values: it ends by a stack overflow if one is too deep.
   void print() const {
     const StoredRun run = read();
-    EXPECT_NE(report_page(run), "");
-    EXPECT_NE(comparison_page({run, run}, {"a", "b"}), "");
+    EXPECT_NE(report_page({}, run), "");
+    EXPECT_NE(comparison_page({}, {run, run}, {"a", "b"}), "");
     EXPECT_NE(to_json(results_of(run)).dump(), "");
   }
   TemporaryDirectory folder_;

@@ -91,7 +91,7 @@ function means() {
   };
   const {by} = data.runs[0].results;
   const more = by && data.runs.every((run) => run.results.by === by) ?
-      [[by === 'loss' ? 'best loss' : `best ${by}`, 'value', by === 'loss' ? short : percent]] :
+      [[`best ${by}`, 'value', showOf(by)]] :
       [];
   const shown = [
     ...more, ['best accuracy', 'best', percent], ['test accuracy', 'test', percent],

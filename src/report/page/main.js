@@ -13,12 +13,13 @@ function differing() {
 function score(results) {
   const same = new Set(data.runs.map((run) => run.results.by)).size === 1;
   if (!same || !results.by) return results.best ?? -1;
-  return results.by === 'loss' ? -(results.value ?? Infinity) : results.value ?? -1;
+  return measureOf(results.by).lower_is_better ? -(results.value ?? Infinity) :
+                                                 results.value ?? -1;
 }
 
 /** The value by which the best evaluation was chosen, if that is not accuracy. */
 function bestBy({by, value}) {
-  return !by ? '–' : `${by} ${by === 'loss' ? short(value) : percent(value)}`;
+  return !by ? '–' : `${by} ${showOf(by)(value)}`;
 }
 
 /** The run with its line in the charts, and a box that hides it there. */

@@ -4,6 +4,12 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const comparison = data.kind === 'compare';
 const DASHES = [null, '7 3', '2 3', '9 3 2 3'];
+
+/** The measure of this name (apps/measure/measures.h); empty: it is one of a later version. */
+const measureOf = (name) => data.measures.find((measure) => measure.name === name) || {};
+/** How to show its values. */
+const showOf = (name) => measureOf(name).lower_is_better ? short : percent;
+
 // --- heading
 
 function heading() {
@@ -217,6 +223,20 @@ function curves() {
     },
     ...(comparison ? [] : hostCharts(data.runs[0])),
   ];
+  // Measures without a chart of their own that chose the best evaluation of a run.
+  const chosen = data.measures.filter(
+      ({name}) => !specs.some(({id}) => id === name) &&
+          data.runs.some((run) => option(run, 'best') === name));
+  specs.splice(2, 0, ...chosen.map(({field, title, lower_is_better}) => ({
+    id: field,
+    title: title[0].toUpperCase() + title.slice(1),
+    ...(lower_is_better ? {} : {format: shortPercent, most: 1}),
+    optional: true,
+    series: seriesOf([
+      [null, 'evaluation', field, {marks: true}],
+      ['test', 'test', field, {marks: 'big', single: true}]
+    ])
+  })));
   const empty = (spec) => spec.series.every(
       (series) => !series.columns[series.name].some((value) => known(value) && value !== 0));
   const drawn = specs.filter((spec) => spec.series.length > 0 && !(spec.optional && empty(spec)));
@@ -311,8 +331,9 @@ function classes() {
             'This run kept no evaluation of its classes: it had none yet, or an earlier version trained it. The program evaluate prints them for a checkpoint.'));
     return;
   }
-  const names = found.classes, measures = found.measures,
-        mean = (name) => known(at(measures, name)) ? at(measures, name).toFixed(4) : '–',
+  const names = found.classes, measures = found.measures || {},
+        measured = data.measures.filter(({field}) => field in measures)
+                       .map(({title, field}) => `${title} ${known(measures[field]) ? measures[field].toFixed(4) : '–'}`),
         rows = found.per_class.map(
             ([samples, predicted, right], i) =>
                 [names[i], percent(right / predicted), percent(right / samples),
@@ -338,9 +359,7 @@ function classes() {
       make(
           'p', {class: 'reason'},
           `${found.set}, ${found.about}, step ${short(found.step)}.` +
-              (measures ? ` F1 ${mean('f1')}, balanced accuracy ${mean('balanced_accuracy')}, AUC ${
-                              mean('auc')}, each the mean of the classes.` :
-                          '')),
+              (measured.length > 0 ? ` Measures: ${measured.join(', ')}.` : '')),
       make(
           'div', {class: 'columns'}, left,
           make(
