@@ -138,9 +138,9 @@ inline Metrics metrics_of(const std::vector<HostUse>& hosts, double epoch) {
   Metrics metrics{{"epoch", epoch, "", /*scalar=*/false}};
   for (std::size_t i = 0; i < std::min(hosts.size(), kMost); ++i) {
     const auto& [cores, bytes, received, sent] = hosts[i];
-    for (const auto& [name, value] : {std::pair("cores", cores), std::pair("bytes", bytes),
-                                      std::pair("received_per_s", received),
-                                      std::pair("sent_per_s", sent)})
+    for (const auto& [name, value] :
+         {std::pair("cores", cores), std::pair("bytes", bytes),
+          std::pair("received_per_s", received), std::pair("sent_per_s", sent)})
       metrics.push_back({fmt::format("{}_{}", name, i), value});
   }
   return metrics;
