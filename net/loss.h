@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "net/loss_modifiers.h"
 #include "src/device/device.h"
 
 namespace lockstep {
@@ -43,26 +44,26 @@ struct Score {
 };
 static_assert(sizeof(Score) == 9 * sizeof(std::int64_t));
 
-/// For every row of `logits` (N x classes, of a floating-point type) and its label in `labels` (N,
-/// i32):
-/// - adds the sample to `*score`;
-/// - with `confusion`, classes x classes counts, adds it at [label * classes + highest class];
-/// - with `gradient` (like logits): gradient = (softmax - one-hot) * scale; with scale = 1 / global
-///   batch, sums over samples, shards and ranks are means.
-/// - with `smoothing`, the target is 1 - smoothing for the label plus smoothing / classes for each
-///   class (Szegedy et al., "Rethinking the inception architecture for computer vision", 2016).
-/// - with `weights` (N, f32), each sample is mixed with another (Zhang et al., "mixup: beyond
-///   empirical risk minimization", 2018): its target is weight for its label and the rest for the
-///   label in `others`, before smoothing. top1, top5 and `confusion` use the label of more weight.
-/// - with `class_weights` (classes, f32), finite and at least 0, loss and gradient of a sample are
-///   multiplied by the weight of its label's class, after smoothing. A mixed sample has the sum of
-///   the losses of its two labels: weight * (weight of the class of its label) for one, and the
-///   same with the rest for the other. The score counts samples and ranks without these weights.
-/// The loss of finite logits is finite, also if it exceeds the largest float.
-/// Ties rank the lower class first; a NaN anywhere counts against the label. All memory is the
-/// device's.
-void softmax_cross_entropy(Stream& stream, View logits, View labels, float scale, View gradient,
-                           Score* score, std::int64_t* confusion = nullptr, float smoothing = 0,
-                           View others = {}, View weights = {}, View class_weights = {});
+/// A batch of N samples and its loss. All memory is the device's.
+struct LossSpec {
+  View logits;  ///< N x classes, of a floating-point type
+  View labels;  ///< N, i32
+  Score* score;
+  /// Like logits; null: none. With scale = 1 / global batch, sums over samples, shards and ranks
+  /// are means.
+  View gradient = {};
+  float scale = 1;
+  std::int64_t* confusion = nullptr;  ///< classes x classes counts; null: none
+  LossModifiers modifiers = {};
+};
+
+/// For every sample:
+/// - adds it to `*score`, which counts samples and ranks without weights of classes;
+/// - adds it to `confusion` at [label * classes + highest class];
+/// - gradient = (softmax - target) * factor * scale, with its LossTarget.
+/// top1, top5 and `confusion` use the label of more weight. The loss of finite logits is finite,
+/// also if it exceeds the largest float. Ties rank the lower class first; a NaN anywhere counts
+/// against the label.
+void softmax_cross_entropy(Stream& stream, const LossSpec& spec);
 
 }  // namespace lockstep

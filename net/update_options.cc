@@ -95,9 +95,11 @@ void UpdateOptions::declare_loss(OptionRows& rows) {
       .suggests({"balanced"})
       .example("balanced")
       .also_called({"class-weight"});
-  rows.number("--label-smoothing", label_smoothing, Bounds::at_least(0, 1),
-              "Label smoothing: probability spread evenly over all classes")
-      .example("0.1");
+  loss.each_number([&](const LossOption& option, float& value) {
+    rows.number(fmt::format("--{}", option.name), value, Bounds::at_least(0, option.most),
+                std::string(option.about))
+        .example(std::string(option.example));
+  });
 }
 
 void UpdateOptions::declare_own(OptionRows& rows) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "net/loss_modifiers.h"
 #include "net/optimizer.h"
 #include "net/parameter_groups.h"
 #include "src/base/option_rows.h"
@@ -15,7 +16,7 @@ struct UpdateOptions {
   std::string name = "sgd";
   OptimizerOptions own;       ///< after parsing all that this optimizer declares, and no other's
   std::string class_weights;  ///< empty: none; "balanced", or a file
-  float label_smoothing = 0;
+  LossModifiers loss;         ///< with the numbers of their options
   float clip_norm = 0;                   ///< 0: gradients are not clipped
   float weight_decay = 0;                ///< of all weights, besides their model's own
   std::vector<std::string> group_texts;  ///< --group as given

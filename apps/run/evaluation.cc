@@ -203,8 +203,10 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
   View logits = views_ ? views_->of_batch(*stream_, images) : model_.forward(*stream_, images);
   logits.shape = logits.shape.with_batch(count);
   auto* sums = static_cast<Score*>(arena_.at(sums_));
-  softmax_cross_entropy(*stream_, logits, labels, 0, {}, sums,
-                        reinterpret_cast<std::int64_t*>(sums + 1));
+  softmax_cross_entropy(*stream_, {.logits = logits,
+                                   .labels = labels,
+                                   .score = sums,
+                                   .confusion = reinterpret_cast<std::int64_t*>(sums + 1)});
   return logits;
 }
 

@@ -107,12 +107,20 @@ void TrainingStep::forward_shard(int shard, int slot) {
   TrainingBatch part = batch_of(shard);
   part.across = sync_->slots().across(slot);
   const View logits = models_.forward(stream, batch.images, part, slot);
-  softmax_cross_entropy(stream, logits, batch.labels, 1.0f / static_cast<float>(plan_.global_batch),
-                        models_.logits_gradient(slot), score(), nullptr, smoothing_,
-                        batch.other_labels, batch.weights, class_weights());
+  LossSpec loss = loss_of(batch, logits);
+  loss.gradient = models_.logits_gradient(slot);
+  loss.scale = 1.0f / static_cast<float>(plan_.global_batch);
+  softmax_cross_entropy(stream, loss);
   write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
                sync_->gradients());
   sync_->header_written(shard, slot);
+}
+
+LossSpec TrainingStep::loss_of(const Batch& batch, View logits) const {
+  LossSpec loss{logits, batch.labels, score()};
+  loss.modifiers = loss_;
+  static_cast<MixedLabels&>(loss.modifiers) = {batch.other_labels, batch.weights};
+  return loss;
 }
 
 /// Each layer passes its gradient to the listener, so that buckets are summed and updated while
@@ -208,7 +216,7 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
       recorder_(recorder),
       timeline_(timeline),
       plan_(plan),
-      smoothing_(options.optimizer.label_smoothing),
+      loss_(options.optimizer.loss),
       graphs_(!options.device.no_graph),
       bucket_mb_(parts.bucket_mb),
       stream_(device.stream()),
@@ -248,6 +256,7 @@ void TrainingStep::set_class_weights() {
   std::memcpy(host.get(), weights.data(), bytes);
   class_weights_ = device_.allocate(bytes, Place::device);
   device_.copy(*stream_, class_weights_.get(), host.get(), bytes);
+  loss_.ClassWeights::weights = {class_weights_.get(), {std::ssize(weights)}, Type::f32};
   stream_->synchronize();
 }
 
@@ -266,8 +275,7 @@ void TrainingStep::share() {
 double TrainingStep::loss_now() {
   const Batch& last = batches_.back();
   const View logits = models_.forward(*stream_, last.images, batch_of(plan_.own_shards - 1));
-  softmax_cross_entropy(*stream_, logits, last.labels, 1, {}, score(), nullptr, smoothing_,
-                        last.other_labels, last.weights, class_weights());
+  softmax_cross_entropy(*stream_, loss_of(last, logits));
   auto* seen = reinterpret_cast<Score*>(score_now_.get());
   device_.copy(*stream_, seen, score(), sizeof(Score));
   stream_->synchronize();

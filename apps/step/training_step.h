@@ -135,9 +135,7 @@ class TrainingStep {
   Stream& stream_of(int slot) { return sync_->slots().stream(slot, *stream_); }
   Track* compute_track() const { return timeline_ ? &timeline_->compute : nullptr; }
   void set_class_weights();
-  View class_weights() const {
-    return {class_weights_.get(), {std::ssize(plan_.class_weights)}, Type::f32};
-  }
+  LossSpec loss_of(const Batch& batch, View logits) const;
   void enqueue_penalty(StepAnswer* answer);
   Score* score() const { return static_cast<Score*>(block_.at(score_)); }
   StepInput* now() const { return static_cast<StepInput*>(block_.at(now_)); }
@@ -146,8 +144,8 @@ class TrainingStep {
   RankRecorder& recorder_;
   Timeline* timeline_;
   const RunPlan& plan_;
-  float smoothing_;
   Memory class_weights_;  ///< of the device; null: none
+  LossModifiers loss_;    ///< without those of a batch
   bool graphs_;  ///< steps may be repeated as one
   double bucket_mb_;
   std::unique_ptr<Stream> stream_;  ///< of the computing thread

@@ -77,13 +77,19 @@ std::string optimizer_text(const RunParts& f) {
   return text;
 }
 
-/// "class weights cat 0.5, dog 1.5"; empty: the plain cross-entropy.
+/// "label smoothing 0.1; class weights cat 0.5, dog 1.5"; empty: the plain cross-entropy.
 std::string loss_text(const RunParts& f) {
+  std::vector<std::string> parts;
+  LossModifiers loss = f.options.optimizer.loss;
+  loss.each_number([&](const LossOption& option, float value) {
+    if (value > 0) parts.push_back(fmt::format("{} {:g}", option.text, value));
+  });
   std::vector<std::string> weights;
   const std::vector<std::string> names = all_class_names(f.data);
   for (std::size_t i = 0; i < f.plan.class_weights.size(); ++i)
     weights.push_back(fmt::format("{} {:.4g}", names[i], f.plan.class_weights[i]));
-  return weights.empty() ? "" : "class weights " + one_line(listed(weights));
+  if (!weights.empty()) parts.push_back("class weights " + one_line(listed(weights)));
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 /// "conv*: 4 arrays, lr times 0.1, weight decay 0"

@@ -34,9 +34,12 @@ Outcome outcome_of(Device& device, std::int64_t samples, std::int64_t classes) {
   const DeviceArray<Score> score(device, *stream, {Score()});
   const DeviceArray<std::int64_t> confusion(device, *stream,
                                             std::vector<std::int64_t>(classes * classes));
-  softmax_cross_entropy(
-      *stream, {logits.data(), shape, type_of<T>}, {labels.data(), {samples}, Type::i32}, 1,
-      {gradient.data(), shape, type_of<T>}, score.data(), confusion.data(), 0.125f);
+  softmax_cross_entropy(*stream, {.logits = {logits.data(), shape, type_of<T>},
+                                  .labels = {labels.data(), {samples}, Type::i32},
+                                  .score = score.data(),
+                                  .gradient = {gradient.data(), shape, type_of<T>},
+                                  .confusion = confusion.data(),
+                                  .modifiers = {{}, {}, {0.125f}}});
   const std::vector<T> slopes = gradient.values();
   return {{slopes.begin(), slopes.end()}, score.values()[0], confusion.values()};
 }

@@ -230,7 +230,7 @@ TEST(TrainingStep, WithGroupsNormsAndMixedImagesItGivesTheCpusBits) {
       options.optimizer.weight_decay = 0.01f;
       options.optimizer.groups = {{"conv/*", 0.5f, 0.0f}, {"hidden/weights", 0, {}}};
       options.optimizer.clip_norm = 0.5f;
-      options.optimizer.label_smoothing = 0.1f;
+      options.optimizer.loss.LabelSmoothing::value = 0.1f;
       options.data.mixing = {4, 0.5f};
     }};
     const Outcome wanted = on_the_cpu(variant);

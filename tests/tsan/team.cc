@@ -108,9 +108,11 @@ TEST(Team, ScoresAsOneThreadDoes) {
     const auto judge = [&](Score& score, std::vector<std::int64_t>& confusion) {
       std::vector<float> gradient(logits.size());
       HostStream stream;
-      softmax_cross_entropy(
-          stream, {logits.data(), {kRows, classes}, Type::f32}, {labels.data(), {kRows}, Type::i32},
-          1, {gradient.data(), {kRows, classes}, Type::f32}, &score, confusion.data());
+      softmax_cross_entropy(stream, {.logits = {logits.data(), {kRows, classes}, Type::f32},
+                                     .labels = {labels.data(), {kRows}, Type::i32},
+                                     .score = &score,
+                                     .gradient = {gradient.data(), {kRows, classes}, Type::f32},
+                                     .confusion = confusion.data()});
       return gradient;
     };
     Score alone, team;

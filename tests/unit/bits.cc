@@ -112,8 +112,12 @@ TEST(Bits, OfTheLossAreRecorded) {
   std::vector<std::int32_t> labels(kSamples);
   for (std::int32_t& label : labels) label = static_cast<std::int32_t>(random.below(kClasses));
   Score score;
-  softmax_cross_entropy(*stream, logits.view, {labels.data(), {kSamples}, Type::i32}, 0.7f,
-                        gradient.view, &score, nullptr, 0.1f, {}, {});
+  softmax_cross_entropy(*stream, {.logits = logits.view,
+                                  .labels = {labels.data(), {kSamples}, Type::i32},
+                                  .score = &score,
+                                  .gradient = gradient.view,
+                                  .scale = 0.7f,
+                                  .modifiers = {{}, {}, {0.1f}}});
   EXPECT_EQ(crc_of(gradient.values()), 0x702167b6u);
   EXPECT_EQ(score.loss_fraction, 145175922688);
 }

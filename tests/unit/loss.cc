@@ -42,12 +42,18 @@ struct Outcome {
     const auto device = make_cpu_device(c.threads);
     const auto stream = device->stream();
     const Shape shape{c.samples(), c.classes()}, rows{c.samples()};
-    const bool mixed = !c.weights.empty();
-    softmax_cross_entropy(*stream, {c.logits.data(), shape, type_of<T>},
-                          {c.labels.data(), rows, Type::i32}, c.scale,
-                          {gradient.data(), shape, type_of<T>}, &score, confusion.data(),
-                          c.smoothing, mixed ? View{c.others.data(), rows, Type::i32} : View{},
-                          mixed ? View{c.weights.data(), rows, Type::f32} : View{});
+    LossSpec spec{.logits = {c.logits.data(), shape, type_of<T>},
+                  .labels = {c.labels.data(), rows, Type::i32},
+                  .score = &score,
+                  .gradient = {gradient.data(), shape, type_of<T>},
+                  .scale = c.scale,
+                  .confusion = confusion.data()};
+    spec.modifiers.LabelSmoothing::value = c.smoothing;
+    if (!c.weights.empty()) {
+      static_cast<MixedLabels&>(spec.modifiers) = {{c.others.data(), rows, Type::i32},
+                                                   {c.weights.data(), rows, Type::f32}};
+    }
+    softmax_cross_entropy(*stream, spec);
   }
   std::vector<T> gradient;
   Score score;
@@ -155,12 +161,32 @@ TEST(Loss, MixedLabelsMatchTheirTargets) {
   const Outcome<float> one(whole), two(plain);
   EXPECT_EQ(one.score, two.score) << "a weight of 1 is no mixing";
   EXPECT_EQ(one.gradient, two.gradient);
-  expect_error({"label", "weight"}, [&] {
+}
+
+TEST(Loss, RefusesModifiersThatDoNotFit) {
+  std::vector<float> logits(6), weights(3);
+  std::vector<std::int32_t> labels(2);
+  const View two{weights.data(), {2}, Type::f32}, three{weights.data(), {3}, Type::f32},
+      others{labels.data(), {2}, Type::i32};
+  const auto loss = [&](const LossModifiers& modifiers) {
     HostStream stream;
-    const View x{c.logits.data(), {30, 7}, Type::f32}, own{c.labels.data(), {30}, Type::i32};
     Score score;
-    softmax_cross_entropy(stream, x, own, 1, {}, &score, nullptr, 0, {}, own);
-  });
+    softmax_cross_entropy(stream, {.logits = {logits.data(), {2, 3}, Type::f32},
+                                   .labels = others,
+                                   .score = &score,
+                                   .modifiers = modifiers});
+  };
+  loss({{others, two}, {three}, {1}});
+  const View few{weights.data(), {1}, Type::f32};
+  const LossModifiers mixes[] = {{{{}, two}, {}, {}},
+                                 {{others, {}}, {}, {}},
+                                 {{two, two}, {}, {}},
+                                 {{others, others}, {}, {}},
+                                 {{others, few}, {}, {}}};
+  for (const LossModifiers& wrong : mixes) expect_error({"modifier"}, [&] { loss(wrong); });
+  expect_error({"modifier"}, [&] { loss({{}, {two}, {}}); });
+  for (const float smoothing : {-0.5f, 1.5f, kNan})
+    expect_error({"modifier"}, [&] { loss({{}, {}, {smoothing}}); });
 }
 
 /// The outcome of one row of fp32 logits.
@@ -211,13 +237,11 @@ TEST(Loss, WithoutGradientAndConfusionTheScoreIsTheSame) {
   std::vector<std::int32_t> labels{1};
   Score score;
   HostStream stream;
-  softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32}, {labels.data(), {1}, Type::i32},
-                        0, {}, &score);
+  LossSpec spec{{logits.data(), {1, 3}, Type::f32}, {labels.data(), {1}, Type::i32}, &score};
+  softmax_cross_entropy(stream, spec);
   EXPECT_EQ(score, judge(logits, 1).score);
-  expect_error({"label"}, [&] {
-    softmax_cross_entropy(stream, {logits.data(), {1, 3}, Type::f32},
-                          {labels.data(), {0}, Type::i32}, 0, {}, &score);
-  });
+  spec.labels.shape = {0};
+  expect_error({"label"}, [&] { softmax_cross_entropy(stream, spec); });
 }
 
 TEST(Rank, CountsTheClassesAbove) {
@@ -280,8 +304,9 @@ TEST(Score, IsTheSameInEveryOrderAndGrouping) {
   Score backward;  // one sample after another, the last first
   HostStream stream;
   for (std::int64_t n = kSamples; n-- > 0;) {
-    softmax_cross_entropy(stream, {c.logits.data() + n * kClasses, {1, kClasses}, Type::f32},
-                          {c.labels.data() + n, {1}, Type::i32}, 0, {}, &backward);
+    softmax_cross_entropy(stream, {{c.logits.data() + n * kClasses, {1, kClasses}, Type::f32},
+                                   {c.labels.data() + n, {1}, Type::i32},
+                                   &backward});
   }
   EXPECT_EQ(all, backward);
   EXPECT_NEAR(all.loss(), sum / kSamples, 1e-6);
@@ -314,8 +339,9 @@ TEST(Score, NormalLossesAreRoundedOnce) {
   for (int n = 0; n < 2000; ++n) {
     std::vector<float> logits{random.normal() * std::exp2(random.uniform(-24.0f, 16.0f)), 0};
     const std::int32_t label = n % 2;
-    softmax_cross_entropy(stream, {logits.data(), {1, 2}, Type::f32},
-                          {const_cast<std::int32_t*>(&label), {1}, Type::i32}, 0, {}, &score);
+    softmax_cross_entropy(stream, {{logits.data(), {1, 2}, Type::f32},
+                                   {const_cast<std::int32_t*>(&label), {1}, Type::i32},
+                                   &score});
     const float highest = std::max(logits[0], 0.0f);
     const float loss = natural_log(exponential(logits[0] - highest) + exponential(0 - highest)) +
                        (highest - logits[static_cast<std::size_t>(label)]);

@@ -71,8 +71,11 @@ class Bench {
     const View logits = training_ ? model.forward(*stream_, images(), {1, &position_})
                                   : model.forward(*stream_, images());
     Score score;
-    softmax_cross_entropy(*stream_, logits, {labels_, {kBatch}, Type::i32}, 1.0f / kBatch,
-                          training_ ? model.logits_gradient() : View{}, &score);
+    softmax_cross_entropy(*stream_, {.logits = logits,
+                                     .labels = {labels_, {kBatch}, Type::i32},
+                                     .score = &score,
+                                     .gradient = training_ ? model.logits_gradient() : View{},
+                                     .scale = 1.0f / kBatch});
     return score.loss();
   }
   std::vector<Range> backward() {

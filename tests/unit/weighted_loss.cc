@@ -28,12 +28,20 @@ struct Outcome {
     const auto stream = device->stream();
     const auto samples = std::ssize(c.labels);
     const Shape shape{samples, kClasses}, rows{samples};
-    softmax_cross_entropy(
-        *stream, {c.logits.data(), shape, Type::f32}, {c.labels.data(), rows, Type::i32}, 1,
-        {gradient.data(), shape, Type::f32}, &score, nullptr, c.smoothing,
-        c.mix.empty() ? View{} : View{c.others.data(), rows, Type::i32},
-        c.mix.empty() ? View{} : View{c.mix.data(), rows, Type::f32},
-        c.class_weights.empty() ? View{} : View{c.class_weights.data(), {kClasses}, Type::f32});
+    LossSpec spec{.logits = {c.logits.data(), shape, Type::f32},
+                  .labels = {c.labels.data(), rows, Type::i32},
+                  .score = &score,
+                  .gradient = {gradient.data(), shape, Type::f32}};
+    spec.modifiers.LabelSmoothing::value = c.smoothing;
+    if (!c.mix.empty()) {
+      static_cast<MixedLabels&>(spec.modifiers) = {{c.others.data(), rows, Type::i32},
+                                                   {c.mix.data(), rows, Type::f32}};
+    }
+    if (!c.class_weights.empty()) {
+      spec.modifiers.ClassWeights::weights = {
+          c.class_weights.data(), {std::ssize(c.class_weights)}, Type::f32};
+    }
+    softmax_cross_entropy(*stream, spec);
   }
   std::vector<float> gradient;
   Score score;
