@@ -38,12 +38,18 @@ struct SoftmaxRow {
   std::int64_t* confusion;  ///< or null
   LossModifiers modifiers;
 
+  HOST_DEVICE float smoothing() const { return modifiers.LabelSmoothing::value; }
+
+  HOST_DEVICE LossTarget target_of(std::int64_t n) const {
+    LossTarget target{labels[n], labels[n]};
+    modifiers.apply(n, target);
+    return target;
+  }
+
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t n, Team team) const {
     const T* x = logits + n * classes;
-    LossTarget target{labels[n], labels[n]};
-    modifiers.apply(n, target);
-    const auto [label, other, share, spread, factor] = target;
+    const std::int32_t label = target_of(n).label;
     const float own = x[label];
     float highest = -std::numeric_limits<float>::infinity();
     std::int64_t above = 0;
@@ -65,14 +71,17 @@ struct SoftmaxRow {
     }
     predicted = team.min(predicted);
     sum = team.sum(sum);
-    if (gradient != nullptr) write_gradient(n, target, highest, sum, team);
-    below = spread > 0 ? team.sum(below) : 0;
+    if (gradient != nullptr) write_gradient(n, highest, sum, team);
+    below = smoothing() > 0 ? team.sum(below) : 0;
 
     if (team.lane != 0) return;
-    const float each = spread / static_cast<float>(classes);
+    const LossTarget target = target_of(n);
+    const auto [same, other, share, factor] = target;
+    const float each = smoothing() / static_cast<float>(classes);
     float apart = highest - own;  // the difference of large logits is exact
     if (share < 1) apart = share * apart + (1 - share) * (highest - static_cast<float>(x[other]));
-    double loss = natural_log(sum) + (spread > 0 ? (1 - spread) * apart + each * below : apart);
+    double loss =
+        natural_log(sum) + (smoothing() > 0 ? (1 - smoothing()) * apart + each * below : apart);
     if (!(loss <= std::numeric_limits<float>::max())) loss = beyond_floats(x, highest, target);
     loss *= static_cast<double>(factor);
     const bool finite = loss < kEndOfLosses;
@@ -87,18 +96,17 @@ struct SoftmaxRow {
   }
 
   template <class Team>
-  HOST_DEVICE void write_gradient(std::int64_t n, const LossTarget& target, float highest,
-                                  float sum, Team team) const {
+  HOST_DEVICE void write_gradient(std::int64_t n, float highest, float sum, Team team) const {
     const T* x = logits + n * classes;
-    const auto [label, other, share, spread, factor] = target;
-    const float each = spread / static_cast<float>(classes);
+    const auto [label, other, share, factor] = target_of(n);
+    const float each = smoothing() / static_cast<float>(classes);
     const float scaled = scale * factor;
     for (std::int64_t c = team.lane; c < classes; c += team.lanes) {
       const float softmax = exponential(static_cast<float>(x[c]) - highest) / sum;
       const float one = static_cast<float>(c == label),
                   labelled =
                       share < 1 ? share * one + (1 - share) * static_cast<float>(c == other) : one;
-      const float truth = spread > 0 ? (1 - spread) * labelled + each : labelled;
+      const float truth = smoothing() > 0 ? (1 - smoothing()) * labelled + each : labelled;
       gradient[n * classes + c] = (softmax - truth) * scaled;
     }
   }
@@ -106,13 +114,13 @@ struct SoftmaxRow {
   /// The loss of logits so far apart that it exceeds the largest float, as a sum of quarters. The
   /// logarithm is far below its last bit. Not finite if a logit is not.
   HOST_DEVICE double beyond_floats(const T* x, float highest, const LossTarget& target) const {
-    const auto [label, other, share, spread, factor] = target;
+    const auto [label, other, share, factor] = target;
     const auto below = [&](std::int64_t c) { return highest / 4 - static_cast<float>(x[c]) / 4; };
     float quarter = below(label);
     if (share < 1) quarter = share * quarter + (1 - share) * below(other);
-    quarter *= 1 - spread;
-    for (std::int64_t c = 0; c < classes; ++c)  // also with spread 0: 0 times NaN is NaN
-      quarter += spread / static_cast<float>(classes) * below(c);
+    quarter *= 1 - smoothing();
+    for (std::int64_t c = 0; c < classes; ++c)  // also without smoothing: 0 times NaN is NaN
+      quarter += smoothing() / static_cast<float>(classes) * below(c);
     return 4 * static_cast<double>(quarter);
   }
 };

@@ -12,12 +12,11 @@
 namespace lockstep {
 
 /// The target of a sample and the factor of its loss. As constructed they are those of the plain
-/// cross-entropy of `label`. The target has the probabilities (1 - spread) * share for `label`,
-/// (1 - spread) * (1 - share) for `other`, and spread / classes more for each class.
+/// cross-entropy of `label`. The target has the probability `share` for `label` and the rest for
+/// `other`, before label smoothing.
 struct LossTarget {
   std::int32_t label, other;  ///< label: the one of more weight in the sample
   float share = 1;
-  float spread = 0;
   float factor = 1;  ///< of loss and gradient
 };
 
@@ -47,12 +46,13 @@ struct MixedLabels {
   }
   /// The sample's own label comes first if both weights are equal.
   HOST_DEVICE void apply(std::int64_t n, LossTarget& target) const {
-    if (weights.data == nullptr) return;
-    const float weight = static_cast<const float*>(weights.data)[n];
-    const std::int32_t other = static_cast<const std::int32_t*>(others.data)[n];
+    const auto* shares = static_cast<const float*>(weights.data);
+    const auto* labels = static_cast<const std::int32_t*>(others.data);
+    const std::int32_t own = target.label;
+    const float weight = shares != nullptr ? shares[n] : 1.0f;
     const bool swapped = weight < 0.5f;
-    target.other = swapped ? target.label : other;
-    if (swapped) target.label = other;
+    target.label = swapped ? labels[n] : own;
+    target.other = swapped || shares == nullptr ? own : labels[n];
     target.share = swapped ? 1 - weight : weight;
   }
 };
@@ -74,7 +74,9 @@ struct ClassWeights {
   }
 };
 
-/// Source: Szegedy et al., "Rethinking the inception architecture for computer vision", 2016.
+/// The probability that is spread evenly over all classes. The kernel reads it here: a copy in
+/// LossTarget has no register left on a GPU. Source: Szegedy et al., "Rethinking the inception
+/// architecture for computer vision", 2016.
 struct LabelSmoothing {
   static constexpr LossOption kOption{"label-smoothing",
                                       "Label smoothing: probability spread evenly over all classes",
@@ -82,7 +84,7 @@ struct LabelSmoothing {
   float value = 0;
 
   bool fits(std::int64_t, std::int64_t) const { return value >= 0 && value <= 1; }
-  HOST_DEVICE void apply(std::int64_t, LossTarget& target) const { target.spread = value; }
+  HOST_DEVICE void apply(std::int64_t, LossTarget&) const {}
 };
 
 template <class... Each>
