@@ -9,34 +9,28 @@ namespace {
 
 /// Up to the roots that the reducer adds. A reducer that is not canonical adds one sum of each
 /// rank.
-std::unique_ptr<ShardSum> make_shard_sum(Device& device, Reducer& reducer, std::int64_t count,
-                                         Range own, int all) {
-  if (!reducer.traits().canonical) {
-    own.begin = 0;
-    all = static_cast<int>(own.count);
-  }
-  return std::make_unique<ShardSum>(device, rows_of(reducer), count, own, all);
+std::unique_ptr<ShardSum> make_shard_sum(const SumSpec& spec, Reducer& reducer) {
+  const RunPlan& plan = spec.plan;
+  const bool canonical = reducer.traits().canonical;
+  return std::make_unique<ShardSum>(spec.device, rows_of(reducer), spec.layout.count,
+                                    canonical ? plan.own() : Range{0, plan.own_shards},
+                                    canonical ? plan.shards : plan.own_shards);
 }
 
 }  // namespace
 
-DenseSum::DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
-                   std::int64_t count, Range own, int all, ShardSlots& slots, Stream& computing,
-                   GradientBuckets::Reduced reduced, RankRecorder& recorder, Track* timeline)
-    : device_(device),
-      count_(count),
-      shards_(own.count),
+DenseSum::DenseSum(SumSpec spec, Reducer& reducer, std::vector<Range> buckets, Policy policy,
+                   ShardSlots& slots)
+    : spec_(std::move(spec)),
       slots_(slots),
-      computing_(computing),
       reducer_(reducer),
-      recorder_(recorder),
-      shard_sum_(make_shard_sum(device, reducer, count, own, all)),
-      buckets_(std::make_unique<GradientBuckets>(reducer, std::move(buckets), policy,
-                                                 std::move(reduced), &recorder, timeline)) {}
+      shard_sum_(make_shard_sum(spec_, reducer)),
+      buckets_(std::make_unique<GradientBuckets>(reducer, std::move(buckets), policy, spec_.reduced,
+                                                 &spec_.recorder, spec_.timeline)) {}
 
 DenseSum::~DenseSum() {
   buckets_.reset();  // its thread enqueues work too
-  for (Stream* stream : {&computing_, &reducer_.stream()}) {
+  for (Stream* stream : {&spec_.computing, &reducer_.stream()}) {
     try {
       stream->synchronize();
     } catch (...) {  // TrainingStep::collect() has thrown it before
@@ -44,22 +38,21 @@ DenseSum::~DenseSum() {
   }
 }
 
-void DenseSum::share(const Shares& shares, Range own) {
+void DenseSum::share() {
   buckets_->between_steps([&] {
-    reducer_.share(Roots::of(shares));
-    shard_sum_ = make_shard_sum(device_, reducer_, count_, own, shares.shards());
+    reducer_.share(Roots::of(spec_.plan.shares));
+    shard_sum_ = make_shard_sum(spec_, reducer_);
   });
-  shards_ = own.count;
 }
 
 void DenseSum::written(int shard, int slot, Range range) {
-  Stream& stream = slots_.stream(slot, computing_);
-  if (shard < shards_ - 1) return shard_sum_->add(shard, range, stream);
+  Stream& stream = slots_.stream(slot, spec_.computing);
+  if (shard < spec_.plan.own_shards - 1) return shard_sum_->add(shard, range, stream);
   shard_sum_->finish(range, stream);
   slots_.then(slot, [this, range] {
-    buckets_->ready(range, computing_);
+    buckets_->ready(range, spec_.computing);
     buckets_->advance();
-    recorder_.progress();
+    spec_.recorder.progress();
   });
 }
 

@@ -5,21 +5,30 @@
 #include <memory>
 #include <vector>
 
+#include "apps/step/run_plan.h"
 #include "apps/step/shard_slots.h"
 #include "collectives/buckets.h"
 #include "collectives/shard_sum.h"
 
 namespace lockstep {
 
+/// What sums read. References and `timeline` outlive them.
+struct SumSpec {
+  Device& device;
+  const Layout& layout;
+  const RunPlan& plan;               ///< of this rank; other shares only before share()
+  Stream& computing;                 ///< of the computing thread
+  GradientBuckets::Reduced reduced;  ///< called as GradientBuckets does it
+  RankRecorder& recorder;
+  Track* timeline;  ///< null: none
+};
+
 /// Used by the computing thread.
 class DenseSum {
  public:
-  /// References and `timeline` (null: none) outlive it. `reducer` was made for `buckets` and
-  /// `count` elements. This rank has the shards `own` of `all`. `computing` is the stream of the
-  /// computing thread. `reduced` is called as GradientBuckets does it.
-  DenseSum(Device& device, Reducer& reducer, std::vector<Range> buckets, Policy policy,
-           std::int64_t count, Range own, int all, ShardSlots& slots, Stream& computing,
-           GradientBuckets::Reduced reduced, RankRecorder& recorder, Track* timeline);
+  /// `reducer`, for spec.layout, was made for `buckets`. It and `slots` outlive this.
+  DenseSum(SumSpec spec, Reducer& reducer, std::vector<Range> buckets, Policy policy,
+           ShardSlots& slots);
   /// Stops the thread of the buckets, then blocks until both streams are done, because their work
   /// uses memory of the whole step.
   ~DenseSum();
@@ -42,17 +51,13 @@ class DenseSum {
   /// Memory that this rank holds for it.
   std::size_t bytes() const { return shard_sum_->bytes(); }
   const std::vector<Range>& buckets() const { return buckets_->buckets(); }
-  /// Collective, between two steps: this rank has the shards `own` from now on, one of `shares`.
-  void share(const Shares& shares, Range own);
+  /// Collective, between two steps: the plan has other shares.
+  void share();
 
  private:
-  Device& device_;
-  std::int64_t count_;
-  std::int64_t shards_;
+  SumSpec spec_;
   ShardSlots& slots_;
-  Stream& computing_;
   Reducer& reducer_;
-  RankRecorder& recorder_;
   std::unique_ptr<ShardSum> shard_sum_;
   std::unique_ptr<GradientBuckets> buckets_;  ///< may call back until it goes
 };

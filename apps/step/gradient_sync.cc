@@ -2,19 +2,16 @@
 
 namespace lockstep {
 
-GradientSync::GradientSync(StepParts& parts, Device& device, const Layout& layout,
-                           const RunPlan& plan, Stream& computing, GradientBuckets::Reduced reduced,
-                           RankRecorder& recorder, Track* timeline)
+GradientSync::GradientSync(StepParts& parts, const SumSpec& spec)
     : policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
       sync_bn_(std::move(parts.sync_bn)),
-      dense_(std::make_unique<DenseSum>(device, *reducer_, std::move(parts.buckets), policy_,
-                                        layout.count, plan.own(), plan.shards, slots(), computing,
-                                        std::move(reduced), recorder, timeline)) {
-  for (const Parameter& parameter : layout.parameters) {
+      dense_(
+          std::make_unique<DenseSum>(spec, *reducer_, std::move(parts.buckets), policy_, slots())) {
+  for (const Parameter& parameter : spec.layout.parameters) {
     const auto number = static_cast<std::size_t>(parameter.layer);
     if (ranges_.size() <= number) ranges_.resize(number + 1);
-    ranges_[number] = layout.range_of(parameter.layer);
+    ranges_[number] = spec.layout.range_of(parameter.layer);
   }
   listeners_.resize(slots().count());
 }

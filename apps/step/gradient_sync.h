@@ -15,18 +15,14 @@ namespace lockstep {
 /// Used by the computing thread.
 class GradientSync {
  public:
-  /// Moves the reducer, the buckets and sync_bn out of `parts`. Other references and `timeline`
-  /// (null: none) outlive it. `computing` is the stream of the computing thread. `plan`: of this
-  /// rank. `reduced` is called for each bucket whose sum is in order (GradientBuckets).
-  GradientSync(StepParts& parts, Device& device, const Layout& layout, const RunPlan& plan,
-               Stream& computing, GradientBuckets::Reduced reduced, RankRecorder& recorder,
-               Track* timeline);
+  /// Moves the reducer, the buckets and sync_bn out of `parts`.
+  GradientSync(StepParts& parts, const SumSpec& spec);
 
   /// The listener for all gradients of own shard number `shard`, in slot `slot`. Valid until the
   /// next call for this slot.
   GradientListener& of(int shard, int slot);
-  /// Collective, between two steps: `plan` has other shares.
-  void share(const RunPlan& plan) { dense_->share(plan.shares, plan.own()); }
+  /// DenseSum::share()
+  void share() { dense_->share(); }
   /// The work that writes the header of this shard is enqueued.
   void header_written(int shard, int slot) { dense_->written(shard, slot, {0, Layout::kHeader}); }
   /// DenseSum::finish()

@@ -6,15 +6,17 @@
 namespace lockstep {
 
 StepMemory::StepMemory(Device& device, Stream& stream, const Layout& layout, Optimizer& optimizer,
-                       float weight_decay, bool average, std::uint64_t seed, const float* gradients,
-                       SharedWork* shared)
-    : device_(device), stream_(stream), layout_(layout), slot_names_(optimizer.slots()) {
-  const std::vector<float> decays = lockstep::decays(layout, weight_decay);
+                       const UpdateOptions& options, std::uint64_t seed, const TrainingState& given)
+    : device_(device),
+      stream_(stream),
+      layout_(layout),
+      slot_names_(optimizer.slots()),
+      state_(given) {
+  const std::vector<float> decays = lockstep::decays(layout, options.weight_decay);
+  const bool average = options.ema > 0;
   const std::size_t count = 1 + slot_names_.size() + (average ? 1 : 0);
   arenas_ = device.allocate(count * arena_bytes() + decays.size() * sizeof(float), Place::device);
   cut_arenas(average);
-  state_.gradients = gradients;
-  state_.shared = shared;
   state_.lanes = device.traits().lanes;
   write_decays(decays);
   optimizer.plan(device, layout);

@@ -8,6 +8,7 @@
 
 #include "net/checkpoint.h"
 #include "net/optimizer.h"
+#include "net/update_options.h"
 #include "src/device/device.h"
 
 namespace lockstep {
@@ -16,13 +17,13 @@ namespace lockstep {
 class StepMemory {
  public:
   /// Plans `optimizer` and allocates all memory. Initial weights are those of `seed`, the same on
-  /// all ranks; the average, if `average`, begins with them. `device`, `stream`, `layout`,
-  /// `gradients` (layout.count floats) and `shared` (null: none) outlive it. Throws Error if memory
-  /// is short.
+  /// all ranks; the average, if `options` ask for one, begins with them. `given` has the gradients
+  /// (layout.count floats) and the shared work (null: none). All but `options` outlive it. Throws
+  /// Error if memory is short.
   StepMemory(Device& device, Stream& stream, const Layout& layout, Optimizer& optimizer,
-             float weight_decay, bool average, std::uint64_t seed, const float* gradients,
-             SharedWork* shared);
+             const UpdateOptions& options, std::uint64_t seed, const TrainingState& given);
 
+  const Layout& layout() const { return layout_; }
   /// The device's arenas.
   const TrainingState& state() const { return state_; }
   /// The arenas of a checkpoint as read() returns them. Valid until the next step. The average is

@@ -6,26 +6,25 @@
 
 namespace lockstep {
 
-StepUpdate::StepUpdate(Device& device, Stream& stream, bool in_stream, const Layout& layout,
-                       const std::vector<Range>& buckets, const Optimizer& optimizer,
-                       const TrainingState& state, const StepOptions& options, const RunPlan& plan,
-                       Track* timeline)
-    : stream_(stream),
-      layout_(layout),
+StepUpdate::StepUpdate(Device& device, Reducer& reducer, const std::vector<Range>& buckets,
+                       const Optimizer& optimizer, const StepMemory& memory,
+                       const UpdateOptions& options, Track* timeline)
+    : stream_(reducer.stream()),
+      layout_(memory.layout()),
       optimizer_(optimizer),
-      state_(state),
-      plan_(plan),
+      state_(memory.state()),
       timeline_(timeline),
-      ema_(options.optimizer.ema),
-      waits_for_all_(options.optimizer.clip_norm > 0 || (optimizer.layerwise() && !in_stream)) {
-  if (options.optimizer.clip_norm > 0)
-    clip_ = std::make_unique<GradientClip>(device, layout, options.optimizer.clip_norm);
+      ema_(options.ema),
+      waits_for_all_(options.clip_norm > 0 ||
+                     (optimizer.layerwise() && !reducer.traits().in_stream)) {
+  if (options.clip_norm > 0)
+    clip_ = std::make_unique<GradientClip>(device, layout_, options.clip_norm);
   if (optimizer.layerwise() && !waits_for_all_) {
     beside_ = device.stream(Priority::high);
     summed_ = device.event();
     stepped_ = device.event();
   }
-  plan_spans(waits_for_all_ ? std::vector<Range>{{0, layout.count}} : buckets);
+  plan_spans(waits_for_all_ ? std::vector<Range>{{0, layout_.count}} : buckets);
 }
 
 void StepUpdate::synchronize() {
@@ -53,14 +52,14 @@ void StepUpdate::plan_spans(const std::vector<Range>& buckets) {
   }
 }
 
-UpdateRates StepUpdate::rates_at(std::int64_t step, float rate) const {
+UpdateRates StepUpdate::rates_at(const RunPlan& plan, std::int64_t step, float rate) const {
   UpdateRates rates{.rate = rate,
                     .average_decay = average_decay(ema_, step),
                     .corrections = optimizer_.corrections(step)};
-  const double epoch = plan_.epoch_at(step);
+  const double epoch = plan.epoch_at(step);
   for (std::size_t n = 0; n < layout_.epochs.size(); ++n) {
     const double end = layout_.epochs[n];
-    const double own = epoch < end ? learning_rate(plan_.rate, epoch, end) : 0;
+    const double own = epoch < end ? learning_rate(plan.rate, epoch, end) : 0;
     rates.shares[n + 1] = rate > 0 ? static_cast<float>(own / rate) : 0.0f;
   }
   return rates;

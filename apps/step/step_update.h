@@ -9,7 +9,8 @@
 
 #include "apps/step/run_plan.h"
 #include "apps/step/step_header.h"
-#include "apps/step/step_options.h"
+#include "apps/step/step_memory.h"
+#include "collectives/reducer.h"
 #include "net/clip.h"
 #include "net/optimizer.h"
 #include "src/base/timeline.h"
@@ -18,20 +19,19 @@ namespace lockstep {
 
 class StepUpdate {
  public:
-  /// All work runs in `stream`, the reducer's, or between two pieces of work there. `in_stream`: so
-  /// do the sums. `buckets` are those of the step. The other references and `timeline` (null: none)
+  /// All work runs in the reducer's stream, or between two pieces of work there. `buckets` are
+  /// those of the step. `device`, `reducer`, `optimizer`, `memory` and `timeline` (null: none)
   /// outlive it. Constructed by the computing thread.
-  StepUpdate(Device& device, Stream& stream, bool in_stream, const Layout& layout,
-             const std::vector<Range>& buckets, const Optimizer& optimizer,
-             const TrainingState& state, const StepOptions& options, const RunPlan& plan,
+  StepUpdate(Device& device, Reducer& reducer, const std::vector<Range>& buckets,
+             const Optimizer& optimizer, const StepMemory& memory, const UpdateOptions& options,
              Track* timeline);
 
-  /// Blocks until its work beside `stream` is done. After an error in the middle of a step, some
+  /// Blocks until its work beside that stream is done. After an error in the middle of a step, some
   /// may be left, and it uses memory of the whole step.
   void synchronize();
 
-  /// The rates of step number `step`, with learning rate `rate`.
-  UpdateRates rates_at(std::int64_t step, float rate) const;
+  /// The rates of step number `step` of `plan`, with learning rate `rate`.
+  UpdateRates rates_at(const RunPlan& plan, std::int64_t step, float rate) const;
 
   /// Bucket number `bucket` is in order. Any thread, one call at a time. `now` is the device's.
   void reduced(std::size_t bucket, StepInput* now);
@@ -50,7 +50,6 @@ class StepUpdate {
   const Layout& layout_;
   const Optimizer& optimizer_;
   const TrainingState& state_;
-  const RunPlan& plan_;
   Track* timeline_;
   float ema_;
   std::unique_ptr<GradientClip> clip_;  ///< null: gradients are not clipped

@@ -32,7 +32,7 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   recorder_.step(step + 1);
   const TimedSpan span(compute_track(), "step", step + 1);
   StepInput& input = *slot.input();
-  input.rates = update_->rates_at(step, rate);
+  input.rates = update_->rates_at(plan_, step, rate);
   recorder_.phase("loading");
   const double waited = loader.waited_seconds();
   // Later steps are no concern of the last ones.
@@ -229,22 +229,23 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
   Reducer& reducer = *parts.reducer;
   for (Stream* stream : {stream_.get(), &reducer.stream()})
     stream->after_each([&recorder] { recorder.progress(); });
-  memory_ = std::make_unique<StepMemory>(device, *stream_, layout(), *optimizer_,
-                                         options.optimizer.weight_decay, options.optimizer.ema > 0,
-                                         plan.seed, reducer.gradients(), shared_work_.get());
+  TrainingState given;
+  given.gradients = reducer.gradients();
+  given.shared = shared_work_.get();
+  memory_ = std::make_unique<StepMemory>(device, *stream_, layout(), *optimizer_, options.optimizer,
+                                         plan.seed, given);
   models_.bind(state().parameters, reducer.gradients());
   Track* const communication = timeline ? &timeline->communication : nullptr;
-  update_ = std::make_unique<StepUpdate>(device, reducer.stream(), reducer.traits().in_stream,
-                                         layout(), parts.buckets, *optimizer_, state(), options,
-                                         plan, communication);
+  update_ = std::make_unique<StepUpdate>(device, reducer, parts.buckets, *optimizer_, *memory_,
+                                         options.optimizer, communication);
   score_ = block_.reserve(sizeof(Score));
   now_ = block_.reserve(sizeof(StepInput));
   penalty_ = block_.reserve((1 + penalty_parts(layout())) * sizeof(double));
   block_.allocate(device);
   set_class_weights();
   sync_ = std::make_unique<GradientSync>(
-      parts, device, layout(), plan, *stream_, [this](int bucket, Range) { update(bucket); },
-      recorder, communication);
+      parts, SumSpec{device, layout(), plan, *stream_,
+                     [this](int bucket, Range) { update(bucket); }, recorder, communication});
   stream_->synchronize();
 }
 
@@ -269,7 +270,7 @@ TrainingStep::~TrainingStep() {
 void TrainingStep::share() {
   expect(slots_.under_way() == 0 && !graph_ && !sync_bn(), "the shares of a step cannot change");
   batches_.clear();
-  sync_->share(plan_);
+  sync_->share();
 }
 
 double TrainingStep::loss_now() {
