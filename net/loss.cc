@@ -40,6 +40,7 @@ struct SoftmaxRow {
 
   HOST_DEVICE float smoothing() const { return modifiers.LabelSmoothing::value; }
 
+  /// Computed where it is needed, because a GPU has no register left to keep it.
   HOST_DEVICE LossTarget target_of(std::int64_t n) const {
     LossTarget target{labels[n], labels[n]};
     modifiers.apply(n, target);
@@ -132,7 +133,7 @@ void softmax_cross_entropy(Stream& stream, const LossSpec& spec) {
   const std::int64_t samples = logits.shape[0], classes = logits.shape.row();
   expect(spec.labels.count() >= samples, "a label is wanted for every sample");
   expect(spec.modifiers.fits(samples, classes),
-         "loss modifiers do not fit the samples, the classes or their bounds");
+         "loss modifiers do not fit the samples or the classes");
   dispatch(logits.type, [&]<class T>(T*) {
     each_row(stream, samples, classes,
              SoftmaxRow<T>{logits.as<T>(), spec.labels.as<std::int32_t>(), classes, spec.scale,

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "src/base/host_device.h"
 #include "src/base/view.h"
+#include "src/data/augmentation.h"
 
 namespace lockstep {
 
@@ -20,19 +20,11 @@ struct LossTarget {
   float factor = 1;  ///< of loss and gradient
 };
 
-/// Whether `view` has at least `count` elements of this type.
-inline bool holds(const View& view, Type type, std::int64_t count) {
-  return view && view.type == type && view.count() >= count;
-}
+/// Whether `view` has at least `count` elements.
+inline bool holds(const View& view, std::int64_t count) { return view && view.count() >= count; }
 
 /// The option of a modifier that one number switches on; 0: off.
-struct LossOption {
-  std::string_view name;   ///< as on the command line, without the dashes
-  std::string_view about;  ///< OptionRow::about
-  std::string_view text;   ///< before the number in the start-up summary
-  double most;             ///< the largest number
-  std::string_view example;
-};
+using LossOption = AugmentationOption;
 
 /// The labels of mixed samples. Source: Zhang et al., "mixup: beyond empirical risk minimization",
 /// 2018. The options --mixup and --cutmix belong to the loader (src/data/mixing.h).
@@ -41,8 +33,7 @@ struct MixedLabels {
   View weights = {};  ///< N weights of the samples' own labels, f32; the rest is the other label's
 
   bool fits(std::int64_t samples, std::int64_t) const {
-    return (!weights && !others) ||
-           (holds(weights, Type::f32, samples) && holds(others, Type::i32, samples));
+    return (!weights && !others) || (holds(weights, samples) && holds(others, samples));
   }
   /// The sample's own label comes first if both weights are equal.
   HOST_DEVICE void apply(std::int64_t n, LossTarget& target) const {
@@ -63,7 +54,7 @@ struct ClassWeights {
   View weights = {};  ///< a weight for each class, f32, finite and at least 0; null: none
 
   bool fits(std::int64_t, std::int64_t classes) const {
-    return !weights || holds(weights, Type::f32, classes);
+    return !weights || holds(weights, classes);
   }
   HOST_DEVICE void apply(std::int64_t, LossTarget& target) const {
     if (weights.data == nullptr) return;
@@ -83,7 +74,7 @@ struct LabelSmoothing {
                                       "label smoothing", 1, "0.1"};
   float value = 0;
 
-  bool fits(std::int64_t, std::int64_t) const { return value >= 0 && value <= 1; }
+  bool fits(std::int64_t, std::int64_t) const { return true; }
   HOST_DEVICE void apply(std::int64_t, LossTarget&) const {}
 };
 
@@ -97,7 +88,7 @@ struct LossModifierList : Each... {
     };
     (call(static_cast<Each&>(*this)), ...);
   }
-  /// Whether the memory suffices for `samples` of `classes`, and the numbers are possible.
+  /// Whether the memory suffices for `samples` of `classes`.
   bool fits(std::int64_t samples, std::int64_t classes) const {
     return (Each::fits(samples, classes) && ...);
   }

@@ -12,7 +12,7 @@
 
 namespace lockstep {
 
-/// What sums read. References and `timeline` outlive them.
+/// The parts of a step that its sums use. References and `timeline` outlive them.
 struct SumSpec {
   Device& device;
   const Layout& layout;

@@ -178,15 +178,10 @@ TEST(Loss, RefusesModifiersThatDoNotFit) {
   };
   loss({{others, two}, {three}, {1}});
   const View few{weights.data(), {1}, Type::f32};
-  const LossModifiers mixes[] = {{{{}, two}, {}, {}},
-                                 {{others, {}}, {}, {}},
-                                 {{two, two}, {}, {}},
-                                 {{others, others}, {}, {}},
-                                 {{others, few}, {}, {}}};
+  const LossModifiers mixes[] = {
+      {{{}, two}, {}, {}}, {{others, {}}, {}, {}}, {{others, few}, {}, {}}};
   for (const LossModifiers& wrong : mixes) expect_error({"modifier"}, [&] { loss(wrong); });
   expect_error({"modifier"}, [&] { loss({{}, {two}, {}}); });
-  for (const float smoothing : {-0.5f, 1.5f, kNan})
-    expect_error({"modifier"}, [&] { loss({{}, {}, {smoothing}}); });
 }
 
 /// The outcome of one row of fp32 logits.
