@@ -39,7 +39,7 @@ bool skips(const RunLog& log, std::int64_t before, std::int64_t step) {
 }
 
 void add_line(const std::string& text, const std::string& place, RunLog& log) {
-  const json line = object_in(log.checked(text, place));
+  const json line = log.checked(text, place);
   const std::int64_t step = line.is_object() ? step_in(line) : -1;
   const std::string kind = step < 0 ? "" : text_in(line, "kind");
   const bool starts = kind == "run";
@@ -132,7 +132,7 @@ void RunLog::add(std::int64_t step, const std::string& group, const std::string&
   }
 }
 
-std::string RunLog::checked(const std::string& text, const std::string& place) {
+json RunLog::checked(const std::string& text, const std::string& place) {
   std::map<int, std::set<std::string>> names;  // by depth
   bool twice = false;
   const auto note = [&](int depth, json::parse_event_t event, json& value) {
@@ -140,9 +140,9 @@ std::string RunLog::checked(const std::string& text, const std::string& place) {
     if (event == json::parse_event_t::key) twice |= !names[depth].insert(value).second;
     return true;
   };
-  if (json::parse(text, note, /*allow_exceptions=*/false).is_object() && twice)
-    damage.push_back(place + " has a name twice. Restore the file.");
-  return text;
+  json object = json::parse(text, note, /*allow_exceptions=*/false);
+  if (object.is_object() && twice) damage.push_back(place + " has a name twice. Restore the file.");
+  return object;
 }
 
 void RunLog::sort() { std::ranges::stable_sort(values, {}, &LoggedValue::step); }
@@ -164,7 +164,7 @@ RunLog read_log(const std::filesystem::path& folder) {
     add_line(text, fmt::format("metrics.jsonl:{}", ++number), log);
   if (!log.starts.empty()) log.began = log.starts.front().step;
   const auto object_of = [&](const char* name) {
-    return object_in(log.checked(read_file(folder / name).value_or(""), name));
+    return log.checked(read_file(folder / name).value_or(""), name);
   };
   const json summary = object_of(kSummaryFile), classes = object_of("evaluation.json");
   if (classes.is_object()) add_classes(classes, log);

@@ -47,9 +47,9 @@ struct RunLog {
   /// Adds a value as the table of fields says. A field that it lacks is damage.
   void add(std::int64_t step, const std::string& group, const std::string& name,
            const nlohmann::json& value, const std::string& place);
-  /// Returns `text`. Adds damage if it is JSON with a name twice, because readers differ in which
-  /// of the two they use.
-  std::string checked(const std::string& text, const std::string& place);
+  /// The object of `text`; another value if it is none. Adds damage if it has a name twice, because
+  /// readers differ in which of the two they use.
+  nlohmann::json checked(const std::string& text, const std::string& place);
   void sort();
   /// The first value of that name; null: there is none.
   const LoggedValue* find(std::int64_t step, const std::string& name) const;
