@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "src/base/check.h"

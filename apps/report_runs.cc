@@ -1,6 +1,6 @@
 // Writes the page of a run that has ended, or of one without a folder of its own.
 
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "src/base/check.h"

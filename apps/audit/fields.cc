@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 
 namespace lockstep {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 #include "apps/step/step_options.h"
 #include "net/model.h"
 #include "src/base/check.h"
@@ -98,12 +98,12 @@ struct ReportOptions {
   std::int64_t log_every = 10, summary_every = 100, verify_every = 1000;
   std::int64_t eval_every = 1000;  ///< 0: never, or after each epoch
   bool epoch_lines = false;        ///< an evaluation and a line at the end of each epoch
-  bool test_views = false;         ///< evaluate on views of each image (apps/run/mean_of_views.h)
-  std::string best = "accuracy";   ///< one of measures()
-  double target = 0;               ///< accuracy in per cent at which the run ends; 0: none
-  std::int64_t patience = 0;       ///< evaluations without a better one that end the run; 0: none
-  bool quiet = false;              ///< print only warnings and the result
-  bool verbose = false;            ///< print reducer, buckets, memory, kernels and cores too
+  bool test_views = false;  ///< evaluate on views of each image (apps/evaluate/mean_of_views.h)
+  std::string best = "accuracy";  ///< one of measures()
+  double target = 0;              ///< accuracy in per cent at which the run ends; 0: none
+  std::int64_t patience = 0;      ///< evaluations without a better one that end the run; 0: none
+  bool quiet = false;             ///< print only warnings and the result
+  bool verbose = false;           ///< print reducer, buckets, memory, kernels and cores too
 
   /// Whether the run evaluates at all. Then it also does at the end.
   bool evaluates() const { return eval_every > 0 || epoch_lines; }

@@ -7,7 +7,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 #include "src/base/clock.h"
 #include "src/base/text.h"
 #include "src/data/image/thumbnail.h"

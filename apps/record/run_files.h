@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/measure/evaluation_result.h"
+#include "apps/evaluate/evaluation_result.h"
 #include "apps/options/run_options.h"
 #include "apps/record/progress.h"
 #include "apps/record/run_facts.h"

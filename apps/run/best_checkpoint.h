@@ -11,8 +11,8 @@
 #include <functional>
 #include <optional>
 
+#include "apps/evaluate/evaluation.h"
 #include "apps/record/progress.h"
-#include "apps/run/evaluation.h"
 #include "apps/run/run_setup.h"
 
 namespace lockstep {

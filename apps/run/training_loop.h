@@ -3,8 +3,8 @@
 
 #include <functional>
 
+#include "apps/evaluate/evaluation.h"
 #include "apps/record/run_place.h"
-#include "apps/run/evaluation.h"
 #include "apps/run/run_setup.h"
 #include "apps/run/saver.h"
 #include "apps/tell/reporter.h"

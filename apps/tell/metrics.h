@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 #include "apps/step/straggler.h"
 #include "apps/step/training_step.h"
 #include "collectives/watch/host_watch.h"

@@ -13,11 +13,11 @@
 #include <optional>
 #include <span>
 
+#include "apps/evaluate/classifier.h"
+#include "apps/evaluate/predictions.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/record/checkpoint_use.h"
-#include "apps/run/classifier.h"
-#include "apps/run/predictions.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/step/replica_check.h"

@@ -8,12 +8,12 @@
 #include <system_error>
 #include <thread>
 
+#include "apps/evaluate/evaluation.h"
+#include "apps/evaluate/predictions.h"
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "apps/options/run_options.h"
 #include "apps/record/checkpoint_use.h"
-#include "apps/run/evaluation.h"
-#include "apps/run/predictions.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/tell/metrics.h"

@@ -21,7 +21,7 @@ struct LiveRun {
 };
 
 /// The page of one run. `live`: if it is written by the run itself, while it trains. `measures`:
-/// measures_json() (apps/measure/measures.h).
+/// measures_json() (apps/evaluate/measures.h).
 std::string report_page(const nlohmann::ordered_json& measures, const StoredRun& run,
                         const std::optional<LiveRun>& live = {});
 /// The page that compares runs, which have these names.

@@ -1,13 +1,13 @@
 // An evaluation gives the same counts on any number of ranks, and on a device whose memory is not
 // the host's. So does a classifier.
-#include "apps/run/evaluation.h"
+#include "apps/evaluate/evaluation.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "apps/run/classifier.h"
+#include "apps/evaluate/classifier.h"
 #include "apps/step/replica_check.h"
 #include "net/layers.h"
 #include "src/base/text.h"

@@ -1,12 +1,12 @@
 // Evaluation: refuses a data set that does not fit the model; --test-views.
-#include "apps/run/evaluation.h"
+#include "apps/evaluate/evaluation.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "apps/run/mean_of_views.h"
+#include "apps/evaluate/mean_of_views.h"
 #include "src/base/table.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"

@@ -1,5 +1,5 @@
 // Measures of unequal classes against scikit-learn, with samples of a generator that both compute.
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById('data').textContent);
 const comparison = data.kind === 'compare';
 const DASHES = [null, '7 3', '2 3', '9 3 2 3'];
 
-/** The measure of this name (apps/measure/measures.h); empty: it is one of a later version. */
+/** The measure of this name (apps/evaluate/measures.h); empty: it is one of a later version. */
 const measureOf = (name) => data.measures.find((measure) => measure.name === name) || {};
 /** How to show its values. */
 const showOf = (name) => measureOf(name).lower_is_better ? short : percent;

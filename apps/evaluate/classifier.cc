@@ -1,10 +1,10 @@
-#include "apps/run/classifier.h"
+#include "apps/evaluate/classifier.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "apps/run/predictions.h"
+#include "apps/evaluate/predictions.h"
 
 namespace lockstep {
 

@@ -1,4 +1,4 @@
-#include "apps/run/evaluation.h"
+#include "apps/evaluate/evaluation.h"
 
 #include <algorithm>
 #include <cmath>

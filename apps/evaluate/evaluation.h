@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/measure/evaluation_result.h"
-#include "apps/run/mean_of_views.h"
-#include "apps/run/predictions.h"
+#include "apps/evaluate/evaluation_result.h"
+#include "apps/evaluate/mean_of_views.h"
+#include "apps/evaluate/predictions.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
 #include "net/loss.h"

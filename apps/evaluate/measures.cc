@@ -1,4 +1,4 @@
-#include "apps/measure/measures.h"
+#include "apps/evaluate/measures.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>

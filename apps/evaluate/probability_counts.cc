@@ -1,4 +1,4 @@
-#include "apps/measure/probability_counts.h"
+#include "apps/evaluate/probability_counts.h"
 
 #include <algorithm>
 #include <bit>

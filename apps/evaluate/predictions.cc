@@ -1,4 +1,4 @@
-#include "apps/run/predictions.h"
+#include "apps/evaluate/predictions.h"
 
 #include <unistd.h>
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "apps/measure/probability_counts.h"
+#include "apps/evaluate/probability_counts.h"
 #include "net/loss.h"
 
 namespace lockstep {

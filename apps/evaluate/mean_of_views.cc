@@ -1,4 +1,4 @@
-#include "apps/run/mean_of_views.h"
+#include "apps/evaluate/mean_of_views.h"
 
 #include <cmath>
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/measure/evaluation_result.h"
+#include "apps/evaluate/evaluation_result.h"
 #include "src/base/table.h"
 
 namespace lockstep {
