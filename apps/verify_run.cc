@@ -163,39 +163,34 @@ struct Verdict {
   }
 };
 
-/// Texts of a checkpoint that an evaluation of its step changes.
-const std::set<std::string> kOfEvaluation = {
-    "evaluation", "target_reached", "best", "best_by", "next_best", "evaluations_since", "names"};
-
 /// The replay of the stretch. Removes from `log` a former test, which it leaves out: its weights
 /// may be gone.
 ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   ReplaySpec spec{.stretch = stretch, .checkpoint = run.file(stretch.begin)};
   for (const LoggedValue& value : log.values)
     if (value.name == LoggedValue::kWeights) spec.steps.insert(value.step);
-  if (const LoggedValue* const best = log.find(stretch.begin, "state best")) {
-    const std::string text = best->value.dump();  // "top-1 0.21 at step 40"
-    spec.best = run.file(std::strtoll(text.c_str() + text.rfind(' '), nullptr, 10));
-  }
+  const LoggedValue* const best = log.find(stretch.begin, "progress best");
+  if (best && !best->value.empty()) spec.best = run.file(best->value.at(0).at("step"));
   const auto has = [&](const char* name) { return log.find(stretch.end, name) != nullptr; };
+  const LoggedValue *const due = log.find(stretch.end, "progress evaluation_due"),
+                           *const tested = log.find(stretch.end, "progress tested");
+  const bool is_due = due && due->value == true;
   const bool killed = run.file(stretch.end).empty() && !has("evaluation top1");
-  if (killed || (has("state evaluation") && !has("evaluation top1"))) {
-    spec.leaves = "evaluation";
-  } else if (has("state evaluation")) {
-    // Killed after the evaluation, before the checkpoint that contains it.
-    log.skipped.insert("a checkpoint before its evaluation");
+  const auto leave_out = [&](std::string_view topic, std::string_view names) {
+    log.skipped.emplace(topic);
     std::erase_if(log.values, [&](const LoggedValue& value) {
       return value.step == stretch.end && value.place.ends_with(checkpoint_name(stretch.end)) &&
-             value.name.starts_with("state ") && kOfEvaluation.contains(value.name.substr(6));
+             value.name.starts_with(names);
     });
+  };
+  if (killed || (is_due && !has("evaluation top1"))) {
+    spec.leaves = "evaluation";
+  } else if (is_due) {
+    // Killed after the evaluation, before the checkpoint that contains it.
+    leave_out("a checkpoint before its evaluation", "progress ");
   } else if (!has("test top1")) {
     spec.leaves = "test";
-    if (has("state tested")) log.skipped.insert("former tests");
-    if (has("state tested"))
-      std::erase_if(log.values, [&](const LoggedValue& value) {
-        return value.step == stretch.end &&
-               (value.name == "state tested" || value.name == "state names");
-      });
+    if (tested && tested->value.at("step") >= 0) leave_out("former tests", "progress tested");
   }
   return spec;
 }

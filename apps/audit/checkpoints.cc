@@ -65,6 +65,14 @@ void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<st
   }
 }
 
+void require_progress(const CheckpointMetadata& metadata, const std::string& place) {
+  try {
+    RunProgress::from(metadata.texts, metadata.position.step);
+  } catch (const std::exception& error) {
+    fail("{} is damaged: {}", place, one_line(error.what()));
+  }
+}
+
 }  // namespace
 
 void add_checkpoint(const fs::path& file, RunLog& log) {
@@ -74,7 +82,8 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   const std::string foreign = reader.foreign_part();
   require(foreign.empty(), "{} has {}, which Lockstep does not write. Restore the file.", place,
           one_line(foreign));
-  const RunFacts facts = RunFacts::of(file, read_metadata(file));
+  const CheckpointMetadata metadata = read_metadata(file);
+  const RunFacts facts = RunFacts::of(file, metadata);
   log.checked(reader.text(kFacts), place);
   std::map<std::pair<std::string, std::string>, json> found;
   for (const std::string& name : reader.arrays()) {
@@ -82,8 +91,13 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
     if (!found.contains({"state", group})) found[{"state", group}] = weights_sha256(file, group);
   }
   for (const auto& [name, value] : reader.attributes())
-    if (name != kFacts)
+    if (name != kFacts && name != kProgress)
       found[{"state", name}] = std::visit([](const auto& is) { return json(is); }, value);
+  if (const auto text = metadata.texts.find(kProgress); text != metadata.texts.end()) {
+    require_progress(metadata, place);
+    const json members = log.checked(text->second, place);
+    for (const auto& [name, value] : members.items()) found[{"progress", name}] = value;
+  }
   for (const auto& [name, value] : facts.values().items()) found[{"fact", name}] = value;
   json names;
   for (const auto& [name, value] : found) names.push_back(name.second);

@@ -29,14 +29,20 @@ namespace {
 /// Whether a run has saved `before` again as `now`, of `file`, after the evaluation that was due.
 bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now,
                     const std::filesystem::path& file) {
+  RunProgress was, is;
+  try {
+    was = RunProgress::from(before.texts, before.position.step);
+    is = RunProgress::from(now.texts, now.position.step);
+  } catch (const std::exception&) {  // damaged
+    return false;
+  }
   for (CheckpointMetadata* metadata : {&before, &now}) {
     // Other facts may differ, such as the memory of a run that has resumed.
     metadata->texts[kFacts] = RunFacts::of(file, *metadata).text("id");
-    for (const char* name : {kBest, kBestBy, kNextBest, kReached, kSinceBest})
-      metadata->texts.erase(name);
+    metadata->texts.erase(kProgress);
   }
-  const bool evaluated = before.texts.erase(kEvaluation) > 0,
-             tested = now.texts.erase(kTested) > before.texts.erase(kTested);
+  const bool evaluated = was.evaluation_due && !is.evaluation_due,
+             tested = is.tested.known() && !was.tested.known();
   return (evaluated || tested) && before.position == now.position && before.texts == now.texts;
 }
 

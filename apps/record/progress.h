@@ -2,30 +2,19 @@
 #pragma once
 
 #include <algorithm>
-#include <cinttypes>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "apps/options/run_options.h"
-#include "src/base/check.h"
 #include "src/base/plural.h"
-#include "src/base/text.h"
 
 namespace lockstep {
 
-// Names of texts of a checkpoint. The evaluation of the checkpoint's step may change them.
-inline constexpr const char* kEvaluation = "evaluation";   ///< "due": it was not done
-inline constexpr const char* kReached = "target_reached";  ///< accuracy that met --target
-inline constexpr const char* kBest = "best";               ///< Accuracy
-inline constexpr const char* kBestBy = "best_by";          ///< its BestEvaluation::measure()
-inline constexpr const char* kNextBest = "next_best";      ///< those after it, with --keep-best
-inline constexpr const char* kSinceBest = "evaluations_since";  ///< the best one
-inline constexpr const char* kTested = "tested";                ///< Accuracy on the test set
-
+/// Text of a checkpoint: RunProgress::text(). The evaluation of the checkpoint's step changes it.
+inline constexpr const char* kProgress = "progress";
 /// Lines of metrics.jsonl that a full or failing disk has not taken yet.
 inline constexpr const char* kWaitingLines = "waiting_lines";
 
@@ -42,17 +31,6 @@ struct Accuracy {
   bool known() const { return step >= 0; }
   /// For people: "21.03 % at step 40".
   std::string shown() const { return fmt::format("{:.2f} % at step {}", 100 * top1, step); }
-  /// For checkpoints: "top-1 0.2103 at step 40".
-  std::string text() const { return fmt::format("top-1 {} at step {}", top1, step); }
-  /// Reads text(). Throws Error if `text` is no such text, or if its step is above `last`.
-  static Accuracy from(const std::string& text, std::int64_t last) {
-    Accuracy result;
-    const bool read =
-        std::sscanf(text.c_str(), "top-1 %lf at step %" SCNd64, &result.top1, &result.step) == 2;
-    require(read && result.known() && result.step <= last && result.top1 >= 0 && result.top1 <= 1,
-            "\"{}\" is not an accuracy of a run", text);
-    return result;
-  }
   bool operator==(const Accuracy&) const = default;
 };
 
@@ -60,26 +38,11 @@ struct Accuracy {
 struct BestEvaluation : Accuracy {
   std::string by = "accuracy";  ///< --best
   double value = 0;             ///< of `by`
-  double loss = 0;              ///< 0: not known, in a checkpoint of an earlier version
+  double loss = 0;
 
   /// "21.03 % at step 40", or "f1 0.1934, 21.03 % at step 40"
   std::string shown() const {
     return (by == "accuracy" ? "" : fmt::format("{} {:.4f}, ", by, value)) + Accuracy::shown();
-  }
-  /// For checkpoints, beside text(): "f1 0.1934, loss 1.87".
-  std::string measure() const { return fmt::format("{} {}, loss {}", by, value, loss); }
-  /// Reads text() and measure(); an empty measure is that of an earlier version. Throws Error.
-  static BestEvaluation from(const std::string& text, const std::string& measure,
-                             std::int64_t last) {
-    BestEvaluation result{Accuracy::from(text, last)};
-    result.value = result.top1;
-    char name[32] = "accuracy";
-    const bool read = measure.empty() || std::sscanf(measure.c_str(), "%31[a-z0-9-] %lf, loss %lf",
-                                                     name, &result.value, &result.loss) == 3;
-    require(read && find_or_null(measures(), name), "\"{}\" is not a measure of an evaluation",
-            measure);
-    result.by = name;
-    return result;
   }
   /// An evaluation by another measure is never better.
   bool has_better_value_than(const BestEvaluation& other) const {
@@ -96,10 +59,10 @@ struct BestEvaluation : Accuracy {
 struct RunProgress {
   bool evaluation_due = false;  ///< after the last step
   double accuracy = 0;          ///< in per cent, of the last evaluation; 0: there was none
-  BestEvaluation best;          ///< of all evaluations on the set that the run is evaluated on
+  BestEvaluation best = {};     ///< of all evaluations on the set that the run is evaluated on
   std::vector<BestEvaluation> next = {};  ///< the best ones after it, at most --keep-best - 1
   std::int64_t since_best = 0;            ///< evaluations after the last one with a better value
-  Accuracy tested;                        ///< on the test set, after the end
+  Accuracy tested = {};                   ///< on the test set, after the end
   std::string waiting_lines = {};         ///< kWaitingLines of the state that the run resumed from
 
   /// `keep`: --keep-best. If the loss is NaN, the accuracy is luck: the evaluation is no better
@@ -138,40 +101,11 @@ struct RunProgress {
                : "the loss of each evaluation is NaN";
   }
 
-  std::map<std::string, std::string> texts(const ReportOptions& o) const {
-    std::map<std::string, std::string> result;
-    if (evaluation_due) result[kEvaluation] = "due";
-    if (reached(o)) result[kReached] = fmt::format("{}", accuracy);
-    if (best.known()) {
-      result[kBest] = best.text();
-      result[kBestBy] = best.measure();
-    }
-    for (const BestEvaluation& other : next)
-      result[kNextBest] += fmt::format("{};{};", other.text(), other.measure());
-    if (since_best > 0) result[kSinceBest] = fmt::format("{}", since_best);
-    if (tested.known()) result[kTested] = tested.text();
-    return result;
-  }
-  /// Reads texts() of a checkpoint of `step`. Throws std::exception if one is damaged.
-  static RunProgress from(const std::map<std::string, std::string>& texts, std::int64_t step) {
-    RunProgress result;
-    const auto by = texts.find(kBestBy);
-    for (const auto& [name, text] : texts) {
-      if (name == kEvaluation) result.evaluation_due = text == "due";
-      if (name == kReached) result.accuracy = std::stod(text);
-      if (name == kBest)
-        result.best = BestEvaluation::from(text, by == texts.end() ? "" : by->second, step);
-      if (name == kNextBest) {
-        const std::vector<std::string> parts = split(text, ';');
-        for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
-          result.next.push_back(BestEvaluation::from(parts[i], parts[i + 1], step));
-      }
-      if (name == kSinceBest) result.since_best = std::stoll(text);
-      if (name == kTested) result.tested = Accuracy::from(text, step);
-      if (name == kWaitingLines) result.waiting_lines = text;
-    }
-    return result;
-  }
+  /// For checkpoints, in JSON.
+  std::string text() const;
+  /// Reads kProgress and kWaitingLines of a checkpoint of `step`; without them the progress is that
+  /// of no evaluation. Throws std::exception if one is damaged.
+  static RunProgress from(const std::map<std::string, std::string>& texts, std::int64_t step);
   bool operator==(const RunProgress&) const = default;
 };
 

@@ -110,6 +110,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
   progress.evaluation_due &= setup_.options.reports.evaluates();
+  if (!resumption.is_same_run()) progress.accuracy = 0;  // of another --target
   if (!resumption.is_same_run() && setup_.data.validation) {  // best.h5 is the other run's
     progress.best = {};
     progress.next.clear();
@@ -318,7 +319,7 @@ CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progres
   texts[kFacts] = facts_text_;
   if (!setup_.data.vocabulary.empty()) texts[kVocabulary] = setup_.data.vocabulary;
   texts["model"] = setup_.options.model.name;  // for errors of net/checkpoint.h
-  for (const auto& [name, text] : progress.texts(setup_.options.reports)) texts[name] = text;
+  texts[kProgress] = progress.text();
   if (const std::string lines = reporter_.waiting_lines(); !lines.empty())
     texts[kWaitingLines] = lines;
   if (residuals > 0) texts[kResiduals] = std::to_string(residuals);

@@ -210,12 +210,14 @@ def find_checkpoint(run, which="best"):
 def step_of_best(path):
     """Returns the step of best.h5, and why it is the best."""
     with open_file(path) as file:
-        step, text = int(file.attrs.get("step", 0)), as_text(file.attrs.get("best", ""))
-        by = re.fullmatch(r"([a-z0-9-]+) (\S+), loss \S+", as_text(file.attrs.get("best_by", "")), re.ASCII)
-    best = re.fullmatch(r"top-1 (\S+) at step (\d+)", text, re.ASCII)
-    if best and int(best[2]) == step:
-        measure = f"{by[1]} {float(by[2]):.4f}," if by and by[1] != "accuracy" else "accuracy"
-        return step, f"best {measure} {100 * float(best[1]):.2f} % at step {step}"
+        step, text = int(file.attrs.get("step", 0)), as_text(file.attrs.get("progress", "{}"))
+    try:
+        best = json.loads(text)["best"][0]
+        if int(best["step"]) == step:
+            measure = f"{best['by']} {float(best['value']):.4f}," if best["by"] != "accuracy" else "accuracy"
+            return step, f"best {printable(measure)} {100 * float(best['top1']):.2f} % at step {step}"
+    except (ValueError, LookupError, TypeError):
+        pass  # a file of another program
     return step, f"best, step {step}"
 
 

@@ -164,6 +164,13 @@ def collect_checkpoint(name):
             file.attrs["facts"] = json.dumps(facts)
         return change
 
+    def progress(field):
+        def change(file):
+            members = json.loads(file.attrs["progress"])
+            members[field] = changed(members[field])
+            file.attrs["progress"] = json.dumps(members)
+        return change
+
     def remove(section):
         def change(file):
             del file[section]
@@ -191,6 +198,9 @@ def collect_checkpoint(name):
         else:
             changes.update({section + " gone": remove(section) for section in sections if section != "parameters"})
             changes.update({"attribute " + field: attribute(field) for field in file.attrs if field != "facts"})
+            # A checkpoint whose evaluation is due is one before its evaluation, and its progress is not compared.
+            members = json.loads(file.attrs["progress"])
+            changes.update({"progress " + field: progress(field) for field in members if field != "evaluation_due"})
             facts = json.loads(file.attrs["facts"])
             changes.update({"fact " + field: fact(field) for field in facts})
     for what, change in changes.items():

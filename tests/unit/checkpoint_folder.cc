@@ -37,6 +37,12 @@ std::int64_t step_of(const std::unique_ptr<Checkpoint>& checkpoint) {
   return checkpoint ? checkpoint->metadata().position.step : -1;
 }
 
+/// The text of a progress whose evaluation is due.
+std::string due(RunProgress progress) {
+  progress.evaluation_due = true;
+  return progress.text();
+}
+
 TEST(CheckpointFolder, ReadsNoFileTwice) {
   const TemporaryDirectory directory;
   std::vector<std::string> warnings;
@@ -65,33 +71,34 @@ TEST(CheckpointFolder, ReadsNoFileTwice) {
 TEST(CheckpointFolder, SkipsACheckpointThatIsSavedAgainAfterItsEvaluation) {
   const TemporaryDirectory directory;
   CheckpointFolder folder(directory.path(), [](const std::string& text) { FAIL() << text; });
-  save(directory.path(), 1, 0, {{"run", "4a11"}, {"evaluation", "due"}});
+  save(directory.path(), 1, 0, {{"run", "4a11"}, {kProgress, due({})}});
   EXPECT_EQ(step_of(folder.next()), 1);
   save(directory.path(), 1, 0, {{"run", "4a11"}});
   EXPECT_EQ(step_of(folder.next()), -1);
   EXPECT_EQ(step_of(folder.next()), -1);
   save(directory.path(), 1, 0, {{"run", "4a11"}});
   EXPECT_EQ(step_of(folder.next()), 1) << "trained anew";
-  save(directory.path(), 2, 0, {{"run", "4a11"}, {"evaluation", "due"}});
+  save(directory.path(), 2, 0, {{"run", "4a11"}, {kProgress, due({})}});
   EXPECT_EQ(step_of(folder.next()), 2);
   save(directory.path(), 2, 0, {{"run", "77"}});
   EXPECT_EQ(step_of(folder.next()), 2) << "of another run";
   const auto facts = [](const char* id, int memory) {
     return fmt::format(R"({{"id": "{}", "memory": {{"loader": {}}}}})", id, memory);
   };
-  save(directory.path(), 2, 0, {{kFacts, facts("4a11", 1)}, {"evaluation", "due"}});
+  save(directory.path(), 2, 0, {{kFacts, facts("4a11", 1)}, {kProgress, due({})}});
   EXPECT_EQ(step_of(folder.next()), 2);
   save(directory.path(), 2, 0, {{kFacts, facts("4a11", 2)}});
   EXPECT_EQ(step_of(folder.next()), -1) << "resumed, and evaluated";
-  save(directory.path(), 2, 0, {{kFacts, facts("4a11", 2)}, {"evaluation", "due"}});
+  save(directory.path(), 2, 0, {{kFacts, facts("4a11", 2)}, {kProgress, due({})}});
   EXPECT_EQ(step_of(folder.next()), 2);
   save(directory.path(), 2, 0, {{kFacts, facts("77", 2)}});
   EXPECT_EQ(step_of(folder.next()), 2) << "of another run";
-  save(directory.path(), 3, 0, {{"evaluation", "due"}, {kBest, "top-1 0.5 at step 2"}});
+  save(directory.path(), 3, 0, {{kProgress, due({.accuracy = 50})}});
   EXPECT_EQ(step_of(folder.next()), 3);
-  save(directory.path(), 3, 0, {{kBest, "top-1 0.6 at step 3"}, {kReached, "60"}});
+  save(directory.path(), 3, 0, {{kProgress, RunProgress{.accuracy = 60}.text()}});
   EXPECT_EQ(step_of(folder.next()), -1) << "only the result of its evaluation is new";
-  save(directory.path(), 3, 0, {{kBest, "top-1 0.6 at step 3"}, {kTested, "top-1 0.5 at step 3"}});
+  save(directory.path(), 3, 0,
+       {{kProgress, RunProgress{.accuracy = 60, .tested = {3, 0.5}}.text()}});
   EXPECT_EQ(step_of(folder.next()), -1) << "only the result on the test set is new";
 }
 

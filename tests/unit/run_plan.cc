@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <regex>
 
 #include "apps/record/progress.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
@@ -210,7 +212,7 @@ TEST(RunProgress, ALossOfNanIsNeverTheBest) {
   progress.evaluated({{3, 0.8}, "accuracy", 0.8, kNan}, 1);
   EXPECT_EQ(progress.best.step, 2);
   EXPECT_FALSE(progress.over(options));
-  EXPECT_EQ(RunProgress::from(progress.texts(options), 3).best, progress.best);
+  EXPECT_EQ(RunProgress::from({{kProgress, progress.text()}}, 3), progress);
   EXPECT_EQ(progress.reason(options), "");
   progress.evaluated({{4, 0.9}, "accuracy", 0.9, kNan}, 1);
   EXPECT_TRUE(progress.gave_up(options));
@@ -241,22 +243,28 @@ TEST(RunProgress, BestChoosesTheMeasure) {
   progress.evaluated(measured(3, "f1", 0.7, 0.8), 1);
   EXPECT_EQ(progress.best.step, 2) << "the earlier one";
   EXPECT_TRUE(progress.gave_up(options));
-  progress.accuracy = 0;  // no checkpoint has it
-  EXPECT_EQ(RunProgress::from(progress.texts(options), 3), progress);
+  EXPECT_EQ(RunProgress::from({{kProgress, progress.text()}}, 3), progress);
   progress.evaluated(measured(4, "accuracy", 0.1, 3), 1);
   EXPECT_EQ(progress.best.step, 4) << "another measure begins again";
 }
 
-TEST(RunProgress, ReadsTheBestOfEarlierVersions) {
-  RunProgress progress = RunProgress::from({{"best", "top-1 0.25 at step 40"}}, 40);
-  EXPECT_EQ(progress.best.by, "accuracy");
-  EXPECT_EQ(progress.best.value, 0.25);
-  progress.evaluated(measured(50, "accuracy", 0.25, 0.1), 1);
-  EXPECT_EQ(progress.best.step, 40) << "its loss is not known";
-  for (const char* damaged : {"f1", "f1 0.5", "f1 0.5, loss", "0.5, loss 1"})
-    EXPECT_THROW(RunProgress::from({{"best", "top-1 0.25 at step 40"}, {"best_by", damaged}}, 40),
-                 Error)
-        << damaged;
+TEST(RunProgress, RefusesWhatNoRunWrites) {
+  EXPECT_EQ(RunProgress::from({}, 40), RunProgress()) << "a file without a training";
+  RunProgress progress{.since_best = 2, .tested = {40, 0.5}};
+  progress.evaluated(measured(40, "f1", 0.25, 0.1), 1);
+  const std::string text = progress.text();
+  EXPECT_EQ(RunProgress::from({{kProgress, text}}, 40), progress);
+  const auto replaced = [&](const std::string& part, const std::string& other) {
+    return std::regex_replace(text, std::regex(part), other);
+  };
+  for (const std::string& damaged :
+       {text + "1", std::string("[]"), replaced("\"f1\"", "\"f2\""), replaced(":40", ":41"),
+        replaced("\"top1\":0.5", "\"top1\":1.5"), replaced("\"tested\"", "\"other\""),
+        replaced("\"loss\"", "\"lost\"")}) {
+    ASSERT_NE(damaged, text);
+    EXPECT_THROW(RunProgress::from({{kProgress, damaged}}, 40), std::exception) << damaged;
+  }
+  expect_error({"earlier version"}, [] { RunProgress::from({{"best", "top-1 0.2"}}, 40); });
 }
 
 TEST(RunProgress, KeepsTheBestOnes) {
@@ -268,8 +276,7 @@ TEST(RunProgress, KeepsTheBestOnes) {
   EXPECT_EQ(progress.next[0].step, 1);
   EXPECT_EQ(progress.next[1].step, 3);
   EXPECT_TRUE(progress.is_among_best(3) && !progress.is_among_best(2));
-  progress.accuracy = 0;
-  EXPECT_EQ(RunProgress::from(progress.texts({}), 6), progress);
+  EXPECT_EQ(RunProgress::from({{kProgress, progress.text()}}, 6), progress);
   progress.evaluated(measured(6, "f1", 0.05, 1), 1);
   EXPECT_TRUE(progress.next.empty()) << "--keep-best 1";
 }
