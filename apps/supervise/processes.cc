@@ -157,6 +157,8 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
 }
 
 void Processes::send(int signal) {
+  next_look_ = 0;  // the ranks may end before the next look
+  find_segments();
   if (mpirun_ > 0) ::kill(mpirun_, signal);
 }
 

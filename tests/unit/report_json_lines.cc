@@ -128,7 +128,7 @@ TEST_F(JsonLinesTest, WritesPendingLinesWhenThereIsRoom) {
     EXPECT_TRUE(contents(file_).ends_with("}\n")) << "no half line";
     EXPECT_NE(error_of([&] { lines.flush(); }), "");
   }
-  const std::string waiting = lines.waiting();
+  const std::string waiting = lines.waiting(), written = contents(file_);
   lines.flush();
   lines.recover(waiting);
   const std::string text = contents(file_);
@@ -138,7 +138,7 @@ TEST_F(JsonLinesTest, WritesPendingLinesWhenThereIsRoom) {
     EXPECT_TRUE(mentions(text, {fmt::format("\"step\":{}}}\n", step)})) << step;
   JsonLines other(directory_ / "other", -1);
   other.recover(waiting);
-  EXPECT_EQ(one + contents(directory_ / "other"), text) << "as another process reads them";
+  EXPECT_EQ(written + contents(directory_ / "other"), text) << "as another process reads them";
 }
 
 TEST_F(JsonLinesTest, LimitsPendingLines) {
