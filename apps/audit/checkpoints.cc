@@ -135,11 +135,11 @@ Checkpoints add_checkpoints(const fs::path& folder, RunLog& log) {
     }
   }
   for (const LoggedFacts& file : log.facts) {
-    const LoggedValue* const best = log.find(log.facts.back().step, "state best");
-    if (file.place == kBestFile && best != nullptr &&
-        !best->value.dump().ends_with(fmt::format(" step {}\"", file.step)))
+    const LoggedValue* const best = log.find(log.facts.back().step, "progress best");
+    if (file.place != kBestFile || !best || best->value.empty()) continue;
+    if (const std::int64_t step = best->value.at(0).at("step"); step != file.step)
       log.damage.push_back(
-          fmt::format("{} is of step {}, and the best is {}", kBestFile, file.step, best->shown()));
+          fmt::format("{} is of step {}, and the best is of step {}", kBestFile, file.step, step));
   }
   log.sort();
   return result;
