@@ -252,7 +252,8 @@ class Run:
             raise Failure("it does not end")
         self.expect_no_work_lost()
         if self.watch.step:
-            self.last, self.saved = self.watch.step, "resumes there" in text or (code == 75 and "without a checkpoint" not in text)
+            self.last = self.watch.step
+            self.saved = "resumes there" in text or (code == 75 and "The same command continues" not in text)
         if self.plain and not self.watch.step and fired:
             return code  # ranks that start cannot save, and nothing is lost
         reasons = [f.ends[code] for f in fired if code in f.ends]
