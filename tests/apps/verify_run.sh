@@ -143,9 +143,9 @@ await 30 has_done 12
 kill -KILL "$(pid_of_rank 0)" && collect
 verify "a run that was killed" 0 "$folder/killed" --stretches 2
 # Killed between the line of its last evaluation and evaluation.json, which is that of the one before.
-train 1 --steps 4 --run "$folder/before"
+train 1 --steps 4 --run "$folder/shorter"
 train 1 --steps 8 --checkpoint-every 100 --run "$folder/older"
-cp "$folder/before/evaluation.json" "$folder/older/"
+cp "$folder/shorter/evaluation.json" "$folder/older/"
 verify "an evaluation.json of the evaluation before" 0 "$folder/older" --all
 sed -Ei 's/("samples": *)[0-9]+/\199/' "$folder/older/evaluation.json"
 verify "and a forged one" 1 "$folder/older" --all
