@@ -50,7 +50,7 @@ constexpr Fields kTable[] = {
     {"fact", "ranks all_threads sums communication", kNone, "ranks"},
 };
 
-/// `names`: also * for any, and MEASURES for the fields of all measures.
+/// `names`: as in Fields.
 bool contains(std::string_view names, std::string_view name) {
   while (!names.empty()) {
     const std::string_view one = names.substr(0, names.find(' '));

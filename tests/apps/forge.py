@@ -157,18 +157,12 @@ def collect_checkpoint(name):
                 file.attrs.modify(field, value + numpy.ones_like(value))
         return change
 
-    def fact(field):
+    def member(text, field):
+        """Of an attribute in JSON."""
         def change(file):
-            facts = json.loads(file.attrs["facts"])
-            facts[field] = changed(facts[field])
-            file.attrs["facts"] = json.dumps(facts)
-        return change
-
-    def progress(field):
-        def change(file):
-            members = json.loads(file.attrs["progress"])
+            members = json.loads(file.attrs[text])
             members[field] = changed(members[field])
-            file.attrs["progress"] = json.dumps(members)
+            file.attrs[text] = json.dumps(members)
         return change
 
     def remove(section):
@@ -200,9 +194,9 @@ def collect_checkpoint(name):
             changes.update({"attribute " + field: attribute(field) for field in file.attrs if field != "facts"})
             # A checkpoint whose evaluation is due is one before its evaluation, and its progress is not compared.
             members = json.loads(file.attrs["progress"])
-            changes.update({"progress " + field: progress(field) for field in members if field != "evaluation_due"})
+            changes.update({"progress " + field: member("progress", field) for field in members if field != "evaluation_due"})
             facts = json.loads(file.attrs["facts"])
-            changes.update({"fact " + field: fact(field) for field in facts})
+            changes.update({"fact " + field: member("facts", field) for field in facts})
     for what, change in changes.items():
         forgeries["%s/%s" % (name, what)] = lambda c=change: (fresh(name), in_checkpoint(name, c))
 
