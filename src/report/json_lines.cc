@@ -77,6 +77,8 @@ void JsonLines::write(std::string_view kind, std::string_view object) {
 }
 
 void JsonLines::recover(std::string lines) {
+  lines.resize(lines.rfind('\n') + 1);  // whole lines: npos + 1 is 0
+  if (lines.empty()) return;            // nearly always, and the file may be long
   const std::string written = read_file(file_.path()).value_or("");
   // A process writes its lines in order, so those that the file has come first.
   while (!lines.empty()) {

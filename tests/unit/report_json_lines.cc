@@ -137,7 +137,8 @@ TEST_F(JsonLinesTest, WritesPendingLinesWhenThereIsRoom) {
   for (int step = 1; step < 9; ++step)
     EXPECT_TRUE(mentions(text, {fmt::format("\"step\":{}}}\n", step)})) << step;
   JsonLines other(directory_ / "other", -1);
-  other.recover(waiting);
+  other.recover(waiting + "half a line");
+  other.recover("half a line");
   EXPECT_EQ(written + contents(directory_ / "other"), text) << "as another process reads them";
 }
 
@@ -159,8 +160,7 @@ TEST_F(JsonLinesTest, ReportsAMissingDirectory) {
 
 TEST_F(JsonLinesTest, LogsNameTheirRun) {
   EXPECT_FALSE(logged_run(directory_.path()).begun) << "no file";
-  const std::string run = R"({"kind":"run","step":0,"id":")",
-                    step = R"({"kind":"train","step":1})";
+  const std::string run = R"({"kind":"run","step":0,"id":")", step = R"({"kind":"train","step":1})";
   put(file_, run + "one\"}\n17\n");
   EXPECT_FALSE(logged_run(directory_.path()).begun) << "it failed before its first report";
   put(file_, run + "one\"}\n" + step + "\n" + run + "two\"}\n{\"kind\":");
