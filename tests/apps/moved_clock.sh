@@ -62,5 +62,5 @@ move 0 0
 progress=$(preloaded bash -c '. "$1/../../scripts/common.sh"
   { echo "[1/9] a"; sleep 1; printf "%12d %12d\n" -3600 0 1<>"$MOVED_CLOCK"; sleep 1; echo "[2/9] b"; } |
     LOCKSTEP_PROGRESS_SECONDS=1 keep_log "$2"' - "$here" "$folder/log" 2>&1)
-expect "keep_log: $progress" test "${progress#*: }" = 'building, 2 of 9 files'
+expect "keep_log: $progress" test "${progress##*: }" = 'building, 2 of 9 files'  # a busy machine has the first line, too
 finish
