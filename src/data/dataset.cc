@@ -103,7 +103,7 @@ void require_path(const DatasetEntry& entry, const std::filesystem::path& path) 
 }  // namespace
 
 void require_source(const DatasetEntry& entry, const DataSource& source) {
-  for (const std::filesystem::path& path : source.folders()) require_path(entry, path);
+  for (const std::filesystem::path& path : source.place.folders) require_path(entry, path);
 }
 
 }  // namespace lockstep
