@@ -75,6 +75,8 @@ std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, 
   fail("{} samples in a row are damaged. Replace the files of {}.", kMost, describe());
 }
 
+std::string DataPlace::text() const { return fmt::format("{}", fmt::join(folders, ", ")); }
+
 namespace {
 
 void require_path(const DatasetEntry& entry, const std::filesystem::path& path) {

@@ -190,7 +190,7 @@ struct DataPlace {
   bool several() const { return folders.size() > 1; }
   /// The first one; empty: there is none.
   std::filesystem::path folder() const { return folders.empty() ? "" : folders.front(); }
-  std::string text() const { return fmt::format("{}", fmt::join(folders, ", ")); }  ///< for people
+  std::string text() const;  ///< the folders, for people
 };
 
 /// The files of a data set.
