@@ -36,8 +36,8 @@ void declare(OptionRows& rows, PackOptions& o) {
 }
 
 int run(const PackOptions& o) {
-  DataSource source{.folder = o.folder, .images = o.images, .validation = o.validation};
-  source.labels = o.labels;
+  DataSource source{
+      .place = {{o.folder}, o.labels}, .images = o.images, .validation = o.validation};
   source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
   require_source(find(datasets(), "folder"), source);
   std::vector<std::string> notes;

@@ -56,9 +56,7 @@ void declare(OptionRows& rows, VerifyOptions& o) {
                        "Number of ranks, also -np [those of the run, at most one per core]\n"
                        "No bit depends on it if the run's order of sums is canonical.")
       .example("2");
-  declare_folders(rows, o.replay.data, o.replay.more_data,
-                  "Folder of the data set, if it has moved")
-      .example("photos");
+  declare_folders(rows, o.replay.data, "Folder of the data set, if it has moved").example("photos");
   rows.text("--program", o.replay.program, "FILE",
             "Training program [that of the run, beside verify_run]")
       .example("build/train_cifar");
@@ -269,7 +267,7 @@ int run(const VerifyOptions& o, const Signals& signals) {
   found.insert(found.end(), run.log.damage.begin(), run.log.damage.end());
   Verdict verdict;
   // Files of several folders are named with their folders, which may have other names now.
-  if (!o.replay.more_data.empty() &&
+  if (o.replay.data.size() > 1 &&
       std::erase_if(run.log.values, [](const auto& value) { return value.name == "fact files"; }))
     run.log.skipped.insert("names of folders");
   if (found.empty()) found = replay_all(run, o, signals, verdict);

@@ -105,7 +105,7 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
   const ProgramText program{"bench_loader", "Times the loader of photos",
                             "bench_loader --data DIR [OPTIONS]"};
   if (!read_command_line(rows, program, argc, argv, text)) return false;
-  if (o.data.folder.empty()) fail_usage("bench_loader needs photos. Pass --data DIR.");
+  if (o.data.place.folders.empty()) fail_usage("bench_loader needs photos. Pass --data DIR.");
   return true;
 }
 

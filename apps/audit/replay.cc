@@ -208,11 +208,8 @@ std::string Replay::config(const RunFacts& start, bool resumes) const {
   }
   for (const char* name : {"seed", "shards", "threads"}) set(name, start.value(name).dump());
   set("global-batch", start.value("global_batch").dump());
-  std::string folders = options_.data;
-  for (const std::string& more : options_.more_data) folders += "\n" + more;
-  const bool moved = !options_.data.empty();
   RunFacts::Json data = last.option("data");
-  if (moved) data = folders;
+  if (!options_.data.empty()) data = fmt::format("{}", fmt::join(options_.data, "\n"));
   if (!data.is_null()) set("data", data);
   if (!last.option("labels").is_null()) set("labels", last.option("labels"));
   return config + "quiet=true\nkeep=2\nlog-every=1\ncheckpoint-every=\"1000000000s\"\n" +

@@ -14,11 +14,10 @@
 namespace lockstep {
 
 struct ReplayOptions {
-  std::string program;                      ///< training program
-  std::string data;                         ///< folder of the data; empty: those of the run
-  std::vector<std::string> more_data = {};  ///< DataSource::more_folders
-  std::string scratch;  ///< folder for the copies; empty: that of temporary files
-  int ranks = 0;        ///< 0: those of the run, but only one per core
+  std::string program;            ///< training program
+  std::vector<std::string> data;  ///< folders of the data; empty: those of the run
+  std::string scratch;            ///< folder for the copies; empty: that of temporary files
+  int ranks = 0;                  ///< 0: those of the run, but only one per core
   /// Options of the run may name files other than its data, or be unknown here.
   bool trusted = false;
 };

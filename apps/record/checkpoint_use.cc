@@ -19,8 +19,9 @@
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Split, share, seed, fold, folds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataPlace, folders, labels)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, vocabulary,
-                                   validation, check, identity, folder, more_folders, labels)
+                                   validation, check, identity, place)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, program,
                                    weights, network, images, step, seed)
 
@@ -65,16 +66,13 @@ DataOfCheckpoint images_of(const RunFacts& facts) {
   std::vector<std::string> folders;
   for (const RunFacts::Json& folder : facts.option("data"))  // a text, or an array of several
     if (folder.is_string()) folders.push_back(folder.get<std::string>());
-  folders.resize(std::max<std::size_t>(folders.size(), 1));
   return {.class_names = facts.texts("class_names"),
           .normalisation = facts.object_text("normalisation"),
           .format = facts.object_text("sample_format"),
           .identity = facts.text("files"),
-          .folder = folders[0],
-          .labels = text("labels"),
+          .place = {folders, text("labels")},
           .validation = split_of(facts),
-          .check = text("check-images"),
-          .more_folders = {folders.begin() + 1, folders.end()}};
+          .check = text("check-images")};
 }
 
 std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
@@ -317,11 +315,8 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
 }
 
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& place) {
-  DataSource source{.folder = place.folder,
-                    .seed = checkpoint.seed,
-                    .validation = checkpoint.images.validation,
-                    .labels = place.labels,
-                    .more_folders = place.more_folders};
+  DataSource source{
+      .place = place, .seed = checkpoint.seed, .validation = checkpoint.images.validation};
   const SampleFormat format = format_from(checkpoint.images.format);
   if (format.files) source.images.size = static_cast<int>(format.size.height);
   if (format.size.channels == 1) source.images.colours = "grey";
@@ -330,26 +325,25 @@ DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& pla
 }
 
 DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
-  const DataOfCheckpoint& run = checkpoint.images;
+  const DataPlace& run = checkpoint.images.place;
   const bool takes_tables = checkpoint.dataset == "folder";
   std::error_code unreadable;  // opening the data reports the error
-  if (!takes_tables && (!asked.labels.empty() || !asked.more_folders.empty()))
+  if (!takes_tables && (!asked.labels.empty() || asked.several()))
     fail_usage("{} was trained on the data set {}, which takes one --data and no --labels.",
                checkpoint.file, checkpoint.dataset);
   if (checkpoint.source().files.empty()) return asked;
   const auto require_there = [&](const std::string& path, const char* option) {
     if (std::filesystem::status(path, unreadable).type() == std::filesystem::file_type::not_found)
       fail_usage("{} was trained on {}, which does not exist here. Pass {}{}.", checkpoint.file,
-                 one_line(path), option, run.more_folders.empty() ? "" : " for each folder");
+                 one_line(path), option, run.several() ? " for each folder" : "");
   };
-  const bool own =
-      asked.folder.empty() || std::filesystem::equivalent(asked.folder, run.folder, unreadable);
-  if (asked.folder.empty() && run.folder.empty())
+  const bool own = asked.folders.empty() ||
+                   std::filesystem::equivalent(asked.folder(), run.folder(), unreadable);
+  if (asked.folders.empty() && run.folders.empty())
     fail_usage("{} does not name its folder of data. Pass --data DIR.", checkpoint.file);
-  if (asked.folder.empty()) {
-    asked = {run.folder, asked.labels, run.more_folders};
-    require_there(asked.folder, "--data DIR");
-    for (const std::string& other : asked.more_folders) require_there(other, "--data DIR");
+  if (asked.folders.empty()) {
+    asked = {run.folders, asked.labels};
+    for (const std::string& folder : asked.folders) require_there(folder, "--data DIR");
   }
   if (takes_tables && own && asked.labels.empty() && !run.labels.empty())
     require_there(asked.labels = run.labels, "--labels FILE");
@@ -360,7 +354,7 @@ OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace&
                          const HostRanks& host, std::vector<std::string>& notes) {
   const DatasetEntry& entry = checkpoint.source();
   const bool generated = entry.files.empty();
-  if (generated && !place.folder.empty())
+  if (generated && !place.folders.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
   const bool test_only = entry.open_test != nullptr;
   DataSource source = source_of(checkpoint, place);

@@ -109,14 +109,6 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
 /// does not contain it.
 SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint);
 
-/// The place of a data set.
-struct DataPlace {
-  std::string folder;       ///< --data; empty: it is generated
-  std::string labels = {};  ///< --labels; empty: none
-  /// DataSource::more_folders
-  std::vector<std::string> more_folders = {};
-};
-
 /// The files in `place`, opened as in training.
 DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& place);
 
@@ -127,7 +119,7 @@ DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked);
 
 /// Collective among the ranks of a host. The test set in `place`; `train` may be null. Images
 /// are normalised as in training, and labels are those of the checkpoint's classes. Throws a usage
-/// Error if the data set has no files and place.folder is not empty. Adds to `notes` if the data
+/// Error if the data set has no files and place.folders is not empty. Adds to `notes` if the data
 /// differ from those of training.
 OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace& place,
                          const HostRanks& host, std::vector<std::string>& notes);

@@ -61,7 +61,7 @@ DefaultModel default_for_photos(const Options& o, const DatasetEntry& data) {
   if (const std::string name = model_named_by(o.model.init); !name.empty())
     return {name, "the file of --init is named so"};
   const std::int64_t edge = o.data.images.size > 0       ? o.data.images.size
-                            : data.usual_edge != nullptr ? data.usual_edge(o.data.folder)
+                            : data.usual_edge != nullptr ? data.usual_edge(o.data.place.folder())
                                                          : 0;
   const std::string_view model = edge > 0 && edge < kSmallEdge ? kSmallImageModel : kPhotoModel;
   return {std::string(model), edge == 0 ? "it is made for photos"

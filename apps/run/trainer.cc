@@ -49,7 +49,7 @@ void print_model(const Options& options) {
   constexpr int kAssumedClasses = 10;
   const DatasetEntry& set = find(datasets(), options.data.dataset);
   const ModelEntry& entry = options.entry;
-  if (!set.files.empty() && options.data.folder.empty()) {
+  if (!set.files.empty() && options.data.place.folders.empty()) {
     const std::string table = model_table(entry, entry.sample, kAssumedClasses);
     Console().line(fmt::format("{}\n{} classes are assumed. --data DIR counts those of the data.",
                                table, kAssumedClasses));

@@ -124,7 +124,7 @@ bool is_for_images_in_memory(const std::pair<std::string, std::string>& option) 
 const ModelEntry& choose_model(Options& o, const Program& program) {
   if (o.data.dataset.empty()) {
     const DatasetEntry* generated = stand_in(program.dataset);
-    o.data.dataset = o.data.folder.empty() && generated ? generated->name : program.dataset;
+    o.data.dataset = o.data.place.folders.empty() && generated ? generated->name : program.dataset;
   }
   const DatasetEntry& data = find(datasets(), o.data.dataset);
   std::string& given = o.model.given;

@@ -38,19 +38,19 @@ namespace {
 
 struct EvaluateOptions : CheckpointUse {
   std::string program;
-  std::string data, convolution = "auto", isa = "auto", arithmetic = "portable";
-  std::string labels, logits, predictions;
-  std::vector<std::string> more_data;  ///< DataSource::more_folders
-  ImageOptions images;                 ///< only how their files are checked
+  std::string convolution = "auto", isa = "auto", arithmetic = "portable";
+  std::string logits, predictions;
+  DataPlace place;
+  ImageOptions images;  ///< only how their files are checked
   bool follow = false, no_confusion = false, test_views = false;
   double interval = 60;
 };
 
 void declare(OptionRows& rows, EvaluateOptions& o) {
   o.CheckpointUse::declare(rows);
-  declare_folders(rows, o.data, o.more_data, "Folder of the test set [that of the run]")
+  declare_folders(rows, o.place.folders, "Folder of the test set [that of the run]")
       .example("photos");
-  declare_labels(rows, o.labels).example("labels.csv --data photos");
+  declare_labels(rows, o.place.labels).example("labels.csv --data photos");
   declare_image_files(rows, o.images);
   rows.flag("--follow", o.follow, "Evaluation of every new checkpoint of the folder, without end")
       .excludes("--which", "checkpoint");
@@ -190,8 +190,8 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   agree(comm, [&] {
     HostRanks host = host_ranks(comm);
     host.progress = [&recorder] { recorder.progress(); };
-    const DataPlace place = data_of_run(subject, {o.data, o.labels, o.more_data});
-    folder = source_of(subject, place).place();
+    const DataPlace place = data_of_run(subject, o.place);
+    folder = place.text();
     data = open_test_set(subject, place, host, notes);
     entry = subject.entry();
     type = o.type(subject);
@@ -222,7 +222,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     });
   }
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
-  if (o.data.empty() && !folder.empty())
+  if (o.place.folders.empty() && !folder.empty())
     Console().line(fmt::format("{:<12} {}, as in training", "data", folder));
   print_result(subject, *evaluated, data.class_names, o);
   return true;

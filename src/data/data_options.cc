@@ -83,23 +83,18 @@ void declare_split(OptionRows& rows, Split& split) {
       .example("3 --validation 0.1");
 }
 
-OptionRow& declare_folders(OptionRows& rows, std::string& folder, std::vector<std::string>& others,
-                           const std::string& about) {
-  const auto read = [&folder, &others](const std::string& text) {
-    others = lines_of(text);
-    for (std::string& one : others) one = home_path("--data", one);
-    folder = others.front();
-    others.erase(others.begin());
+OptionRow& declare_folders(OptionRows& rows, std::vector<std::string>& folders, std::string about,
+                           bool several) {
+  const auto read = [&folders, several](const std::string& text) {
+    folders = several ? lines_of(text) : std::vector{text};
+    std::erase(folders, "");
+    for (std::string& one : folders) one = home_path("--data", one);
   };
-  const auto show = [&folder, &others] {
-    std::string all = folder;
-    for (const std::string& one : others) all += "\n" + one;
-    return all;
-  };
-  return rows
-      .add("--data", OptionRow::Type::text, read, show, "DIR",
-           about + "\nYou can pass it several times. Class folders of one name are then one class.")
-      .repeatable();
+  const auto show = [&folders] { return fmt::format("{}", fmt::join(folders, "\n")); };
+  if (several)
+    about += "\nYou can pass it several times. Class folders of one name are then one class.";
+  OptionRow& row = rows.add("--data", OptionRow::Type::text, read, show, "DIR", about);
+  return several ? row.repeatable() : row;
 }
 
 void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
@@ -109,8 +104,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.group("Data");
   const std::string files =
       fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : "");
-  (by_default.resizes ? declare_folders(rows, folder, more_folders, files)
-                      : rows.text("--data", folder, "DIR", files))
+  declare_folders(rows, place.folders, files, by_default.resizes)
       .common()
       .example(by_default.resizes ? "photos"
                : by_default.texts ? "reviews.csv"
@@ -138,7 +132,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
       .also_called({"img-size"})
       .is_common = by_default.resizes;
   if (by_default.texts) declare_texts(rows);
-  declare_labels(rows, labels)  // a resume compares the images and classes, not the path
+  declare_labels(rows, place.labels)  // a resume compares the images and classes, not the path
       .only_with("--dataset folder", [this] { return dataset == "folder"; })
       .example("labels.csv" + (photos.empty() ? " --data photos" : photos + " --image-size 64"));
   declare_split(rows, validation);
@@ -262,16 +256,17 @@ std::string DataOptions::augmentation_text() const {
 
 void DataOptions::check(OptionRows& rows, bool opened) const {
   const DatasetEntry& data = find(datasets(), dataset);
-  if (data.files.empty() && !folder.empty()) {
+  if (data.files.empty() && !place.folders.empty()) {
     fail_usage("{} {} is generated. Remove {}.", rows.at("--dataset").where(), dataset,
                rows.at("--data").where());
   }
-  if (!more_folders.empty() && dataset != "folder")
+  if (place.several() && dataset != "folder")
     fail_usage("data set {} needs one --data, and {} are set. Pass one.", dataset,
-               1 + more_folders.size());
-  if (!more_folders.empty() && !labels.empty())
-    fail_usage("--labels needs one --data. Write absolute paths of other folders into {}.", labels);
-  if (!data.files.empty() && folder.empty() && opened) {
+               place.folders.size());
+  if (place.several() && !place.labels.empty())
+    fail_usage("--labels needs one --data. Write absolute paths of other folders into {}.",
+               place.labels);
+  if (!data.files.empty() && place.folders.empty() && opened) {
     const std::string source = dataset == "cifar10_32" ? "cifar10" : dataset;
     fail_usage("{} {} needs its files ({}). Pass --data DIR.", rows.at("--dataset").where(),
                dataset,

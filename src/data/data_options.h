@@ -22,16 +22,15 @@ inline const std::string kOnImages = " --dataset cifar10_32 --data data/cifar10 
 OptionRow& declare_image_files(OptionRows& rows, ImageOptions& images);
 /// The option of a table that names the classes of image files.
 OptionRow& declare_labels(OptionRows& rows, std::string& labels);
-/// --data, which several folders of image files may follow: `folder`, and `others`.
-OptionRow& declare_folders(OptionRows& rows, std::string& folder, std::vector<std::string>& others,
-                           const std::string& about);
+/// --data for one folder, or for `several`.
+OptionRow& declare_folders(OptionRows& rows, std::vector<std::string>& folders, std::string about,
+                           bool several = true);
 /// The options of a division of the training samples.
 void declare_split(OptionRows& rows, Split& split);
 
 struct DataOptions {
   std::string dataset;  ///< after parsing always one of datasets()
-  std::string folder;   ///< of its files; empty: it is generated
-  std::string labels;   ///< the table of image files and their classes; empty: none
+  DataPlace place;
   int crop_padding = kOwnPadding;
   bool alternate_flips = false;
   PixelAugmentations pixels;
@@ -41,16 +40,10 @@ struct DataOptions {
   std::string sampling = "shuffled";  ///< or "balanced"
   Split validation;                   ///< the training samples in the validation set
   int workers = 0;  ///< threads of a rank that decode image files; 0: a share of its threads
-  std::vector<std::string> more_folders;  ///< DataSource::more_folders
 
   DataSource source(std::uint64_t seed) const {
-    return {.folder = folder,
-            .seed = seed,
-            .images = images,
-            .validation = validation,
-            .texts = texts,
-            .labels = labels,
-            .more_folders = more_folders};
+    return {
+        .place = place, .seed = seed, .images = images, .validation = validation, .texts = texts};
   }
 
   bool balanced() const { return sampling == "balanced"; }

@@ -75,6 +75,8 @@ std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, 
   fail("{} samples in a row are damaged. Replace the files of {}.", kMost, describe());
 }
 
+std::string DataPlace::text() const { return fmt::format("{}", fmt::join(folders, ", ")); }
+
 namespace {
 
 void require_path(const DatasetEntry& entry, const std::filesystem::path& path) {
@@ -103,7 +105,7 @@ void require_path(const DatasetEntry& entry, const std::filesystem::path& path) 
 }  // namespace
 
 void require_source(const DatasetEntry& entry, const DataSource& source) {
-  for (const std::filesystem::path& path : source.folders()) require_path(entry, path);
+  for (const std::filesystem::path& path : source.place.folders) require_path(entry, path);
 }
 
 }  // namespace lockstep

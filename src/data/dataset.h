@@ -181,29 +181,27 @@ struct HostRanks {
   std::function<void()> progress = [] {};
 };
 
+/// Where the files of a data set are.
+struct DataPlace {
+  /// --data: folders of images that are joined, or one folder or file; empty: it is generated.
+  std::vector<std::string> folders = {};
+  std::string labels = {};  ///< --labels: a table of image files and their classes; empty: none
+
+  bool several() const { return folders.size() > 1; }
+  /// The first one; empty: there is none.
+  std::filesystem::path folder() const { return folders.empty() ? "" : folders.front(); }
+  std::string text() const;  ///< the folders, for people
+};
+
 /// The files of a data set.
 struct DataSource {
-  std::filesystem::path folder;  ///< empty: the set is generated
-  std::uint64_t seed = 0;        ///< of generated sets
+  DataPlace place = {};
+  std::uint64_t seed = 0;  ///< of generated sets
   ImageOptions images = {};
   Split validation = {};  ///< the training samples in the validation set
   int threads = 1;        ///< for finding and checking files
   HostRanks host = {};
   TextOptions texts = {};
-  std::filesystem::path labels = {};  ///< a table of image files and their classes; empty: none
-  std::vector<std::string> more_folders = {};  ///< of images, joined with `folder`
-
-  std::vector<std::filesystem::path> folders() const {
-    std::vector<std::filesystem::path> all{folder};
-    all.insert(all.end(), more_folders.begin(), more_folders.end());
-    return all;
-  }
-  /// All of them, for people.
-  std::string place() const {
-    std::string text = folder.string();
-    for (const std::string& one : more_folders) text += ", " + one;
-    return text;
-  }
 };
 
 /// Names of lines of OpenedData::identity that differ between packed images and their folder.
@@ -238,12 +236,9 @@ struct DataOfCheckpoint {
   std::string format = {};      ///< to_text() of their SampleFormat
   std::string vocabulary = {};  ///< OpenedData::vocabulary
   std::string identity = {};    ///< OpenedData::identity
-  std::string folder = {};      ///< --data of the run
-  std::string labels = {};      ///< --labels of the run; empty: none
+  DataPlace place = {};         ///< in the run
   Split validation = {};        ///< DataSource::validation
   std::string check = {};       ///< ImageOptions::check of the run
-  /// DataSource::more_folders
-  std::vector<std::string> more_folders = {};
 };
 
 struct DatasetEntry {

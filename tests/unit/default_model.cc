@@ -50,7 +50,7 @@ class DefaultModelTest : public testing::Test {
   Options options_;
 
  private:
-  void SetUp() override { options_.data.folder = folder_.path(); }
+  void SetUp() override { options_.data.place.folders = {folder_.path()}; }
 };
 
 TEST_F(DefaultModelTest, ImagesWithoutClassFolders) {
@@ -84,8 +84,8 @@ TEST_F(DefaultModelTest, PackedImagesDecideToo) {
   write_all(40, 50);
   const TemporaryDirectory out;
   std::vector<std::string> notes;
-  pack_images({.folder = folder_.path()}, out / "packed.h5", notes);
-  options_.data.folder = out / "packed.h5";
+  pack_images({.place = {{folder_.path()}}}, out / "packed.h5", notes);
+  options_.data.place.folders = {out / "packed.h5"};
   EXPECT_EQ(choice("packed").name, "resnet20");
   EXPECT_TRUE(mentions(choice("packed").why, {"40 pixels"}));
   std::ofstream(out / "packed.h5") << "damaged";

@@ -37,7 +37,7 @@ class EvaluatedData : public testing::Test {
   /// The checkpoint of a run on `data`.
   EvaluatedCheckpoint trained_on(const fs::path& data, double validation,
                                  const char* dataset = "folder", int size = 8) {
-    DataSource source{.folder = data, .validation = validation};
+    DataSource source{.place = {{data}}, .validation = validation};
     source.images.size = size;
     const OpenedData pair = open_data(find(datasets(), dataset), source);
     seen_ = pair.evaluated().size();
@@ -53,7 +53,7 @@ class EvaluatedData : public testing::Test {
                          .normalisation = to_text(format.normalisation, format.size.channels),
                          .format = to_text(format),
                          .identity = pair.identity,
-                         .folder = data.string(),
+                         .place = {{data}},
                          .validation = dataset == std::string("packed") ? 0 : validation};
     return checkpoint;
   }
@@ -76,7 +76,7 @@ class EvaluatedData : public testing::Test {
 TEST_F(EvaluatedData, EachSampleNamesItsFile) {
   for (const char* part : {"train", "test"}) make(root_ / "own" / part, "abc", 9, "x");
   for (const int size : {0, 8}) {  // in memory, and decoded when they are read
-    DataSource source{.folder = root_ / "own", .validation = 0.3};
+    DataSource source{.place = {{root_ / "own"}}, .validation = 0.3};
     source.images.size = size;
     const OpenedData data = open_data(find(datasets(), "folder"), source);
     std::set<std::string> files;
@@ -173,7 +173,7 @@ TEST_F(EvaluatedData, OfOneSizeInMemoryIsTheSame) {
 
 TEST_F(EvaluatedData, OfPackedImagesIsAPart) {
   const auto pack = [&](const char* folder, double validation) {
-    DataSource source{.folder = root_ / folder, .validation = validation};
+    DataSource source{.place = {{root_ / folder}}, .validation = validation};
     std::vector<std::string> notes;
     const fs::path file = root_ / (folder + std::string(".h5"));
     pack_images(source, file, notes);

@@ -136,7 +136,7 @@ struct Reading {
 };
 
 DataSource source_of(const std::filesystem::path& folder) {
-  DataSource source{.folder = folder};
+  DataSource source{.place = {{folder}}};
   source.images.size = 32;
   return source;
 }

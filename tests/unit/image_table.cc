@@ -38,9 +38,9 @@ class ImageTable : public testing::Test {
   }
   /// The images of `folder`, in the class folders or in `table`.
   DataSource source(const std::string& folder, const fs::path& table = {}, Split split = {}) const {
-    DataSource source{.folder = folder_ / folder, .validation = split};
+    DataSource source{.place = {{folder_ / folder}}, .validation = split};
     source.images.size = 8;
-    source.labels = table;
+    source.place.labels = table;
     return source;
   }
   void refuse(const std::string& text, const std::vector<std::string_view>& words,
@@ -57,8 +57,7 @@ class ImageTable : public testing::Test {
         .open_test(place, {.class_names = data.class_names,
                            .normalisation = to_text(format.normalisation, format.size.channels),
                            .identity = data.identity,
-                           .folder = run.folder.string(),
-                           .labels = run.labels.string()});
+                           .place = run.place});
   }
   static Strings files(const Dataset& set, const fs::path& folder) {
     Strings names;
@@ -261,7 +260,8 @@ TEST_F(ImageTable, OfSeveralFoldersIsTheSameDataSet) {
           "two/training/emu/a.png", "two/valid/emu/1.png", "three/cat/b.png", "three/emu/z.png"});
   put(folder_ / "two/training/cat/notes.txt", "none");
   DataSource several = source("one");
-  several.more_folders = {(folder_ / "two").string(), (folder_ / "one/../three").string()};
+  several.place.folders.insert(several.place.folders.end(),
+                               {(folder_ / "two").string(), (folder_ / "one/../three").string()});
   const fs::path labels = table(
       "file,label,part\ntrain/cat/b.png,cat,train\ntrain/cat/a/x.png,cat,train\n"
       "train/dog/c.png,dog,train\nval/cat/1.png,cat,val\n../two/training/cat/b.png,cat,train\n"
@@ -289,7 +289,7 @@ TEST_F(ImageTable, OfSeveralFoldersIsDividedAndEvaluated) {
   for (int i = 0; i < 40; ++i)
     image(fmt::format("{}/{}/{}.png", i % 4 < 2 ? "one" : "two", i % 2 ? "cat" : "dog", i));
   DataSource several = source("one", {}, 0.3);
-  several.more_folders = {(folder_ / "two").string()};
+  several.place.folders.insert(several.place.folders.end(), {(folder_ / "two").string()});
   const OpenedData data = open_folder(several);
   EXPECT_EQ(data.validation->size(), 12);
   const auto evaluated = [&](const DataSource& place, const DataSource& run) {
@@ -297,8 +297,7 @@ TEST_F(ImageTable, OfSeveralFoldersIsDividedAndEvaluated) {
         .open_test(place, {.class_names = data.class_names,
                            .normalisation = to_text(data.train->format().normalisation, 3),
                            .identity = data.identity,
-                           .folder = run.folder.string(),
-                           .more_folders = run.more_folders});
+                           .place = run.place});
   };
   const OpenedData seen = evaluated(several, several);
   EXPECT_EQ(files(*seen.test, folder_.path()), files(*data.validation, folder_.path()));
@@ -316,7 +315,7 @@ TEST_F(ImageTable, OfSeveralFoldersIsChecked) {
   const auto refuse_with = [&](const std::string& more,
                                const std::vector<std::string_view>& words) {
     DataSource several = source("one");
-    several.more_folders = {(folder_ / more).string()};
+    several.place.folders.insert(several.place.folders.end(), {(folder_ / more).string()});
     const testing::ScopedTrace shown("", 0, more);
     expect_error(words, [&] { open_data(find(datasets(), "folder"), several); });
   };

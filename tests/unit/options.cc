@@ -86,7 +86,7 @@ TEST(Options, ALeadingTildeIsTheHomeFolder) {
   std::ofstream(folder.path() / "run.toml") << "trace = \"~\"\n";
   const Options o = parse({"--data=~/images", "--run", "~/a/~b", "--resume", "~/a.h5", "--init",
                            "x/~/y.h5", "--config", (folder.path() / "run.toml").string()});
-  EXPECT_EQ(o.data.folder, "/home/user/images");
+  EXPECT_EQ(o.data.place.folder(), "/home/user/images");
   EXPECT_EQ(o.run.name, "/home/user/a/~b");
   EXPECT_EQ(o.checkpoints.resume, "/home/user/a.h5");
   EXPECT_EQ(o.model.init, "x/~/y.h5");
@@ -411,16 +411,14 @@ TEST(Options, OfImagesMayNameSeveralFolders) {
   const Options one = parse({"--data", "a"}, program),
                 two = parse({"--data", "a", "--data=~/b b"}, program);
   EXPECT_TRUE(mentions(one.text(), {"data=\"a\"\n"}));
-  EXPECT_EQ(two.data.folder, "a");
-  EXPECT_EQ(two.data.more_folders, Words{fmt::format("{}/b b", std::getenv("HOME"))});
-  EXPECT_EQ(two.data.source(1).folders().size(), 2);
+  EXPECT_EQ(two.data.place.folders, (Words{"a", fmt::format("{}/b b", std::getenv("HOME"))}));
   TemporaryDirectory folder;
   const std::string file = (folder / "run.toml").string();
   put(file, "data = [\"a\", \"b\", \"c\"]\n");
   const Options three = parse({"--config", file}, program);
-  EXPECT_EQ(three.data.more_folders, (Words{"b", "c"}));
+  EXPECT_EQ(three.data.place.folders, (Words{"a", "b", "c"}));
   EXPECT_TRUE(mentions(three.text(), {"data=[\"a\", \"b\", \"c\"]\n"}));
-  EXPECT_EQ(parse({"--config", file, "--data=d"}, program).data.more_folders, Words{});
+  EXPECT_EQ(parse({"--config", file, "--data=d"}, program).data.place.folders, Words{"d"});
   for (const Words& more : {Words{"--dataset=packed"},
                             {"--dataset=synthetic"},
                             {"--labels=x.csv"},
@@ -431,7 +429,7 @@ TEST(Options, OfImagesMayNameSeveralFolders) {
     words.insert(words.end(), more.begin(), more.end());
     expect_error({"--data"}, [&] { parse(words, program); });
   }
-  EXPECT_EQ(parse({"--dataset=cifar10", "--data=a", "--data=b"}).data.folder, "b")
+  EXPECT_EQ(parse({"--dataset=cifar10", "--data=a", "--data=b"}).data.place.folders, Words{"b"})
       << "the last one";
 }
 
@@ -623,7 +621,7 @@ TEST_F(ConfigFile, TheOptionsTextIsOne) {
                            "--init=a, [b]", "--threads=3", "--resume=x.h5 #1 it's", "--trace='a"});
   const Options again = options_of(o.text());
   EXPECT_EQ(again.text(), o.text());
-  EXPECT_EQ(again.data.folder, o.data.folder);
+  EXPECT_EQ(again.data.place.folders, o.data.place.folders);
   EXPECT_EQ(again.model.init, o.model.init);
   EXPECT_EQ(again.checkpoints.every.seconds, 90);
   EXPECT_EQ(again.checkpoints.resume, "x.h5 #1 it's");

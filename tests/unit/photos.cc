@@ -12,10 +12,10 @@
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/data/image/image.h"
-#include "src/data/names.h"
 #include "src/data/image/packed.h"
 #include "src/data/image/photo_augmentations.h"
 #include "src/data/loader.h"
+#include "src/data/names.h"
 #include "src/data/normalisation.h"
 #include "src/data/sets/images.h"
 #include "src/data/validation.h"
@@ -100,8 +100,8 @@ class Photos : public testing::Test {
   /// The folder as packed images.
   DataSource packed() {
     DataSource packed = source();
-    packed.folder = at("photos.h5");
-    pack_images(source(), packed.folder, notes_of_packing_);
+    packed.place.folders = {at("photos.h5")};
+    pack_images(source(), at("photos.h5"), notes_of_packing_);
     return packed;
   }
   TemporaryDirectory folder_;
@@ -195,7 +195,7 @@ TEST_F(Photos, OfOneFolderAreDividedByTheirNames) {
   fs::remove_all(at("val"));
   add_pictures("train", 50);
   DataSource one = source(8);
-  one.folder = at("train");
+  one.place.folders = {at("train")};
   EXPECT_THAT(refusal(one), HasSubstr("--validation"));
   one.validation = 0.3;
   const OpenedData pair = open_folder(one), again = open_folder(one);
@@ -372,7 +372,7 @@ TEST_F(Photos, LeaveOutWhatSystemsMake) {
 
 TEST_F(Photos, LeaveOutTheRunsButNoClassOfThatName) {
   DataSource one = source();
-  one.folder = at("train");
+  one.place.folders = {at("train")};
   one.validation = 0.5;
   add_pictures("train", 9);
   const std::string before = open_folder(one).identity;
@@ -469,8 +469,9 @@ TEST_F(Photos, OfTrainingInAnotherPartAreNoted) {
         HasSubstr(fmt::format("{} of 4 {} samples are training samples", count, part)));
   };
   const auto notes = [&](const DataSource& source) {
-    return open_data(find(datasets(), source.folder == folder_.path() ? "folder" : "packed"),
-                     source)
+    return open_data(
+               find(datasets(), source.place.folder() == folder_.path() ? "folder" : "packed"),
+               source)
         .notes;
   };
   const auto none = testing::Not(testing::Contains(HasSubstr("samples")));
@@ -520,7 +521,7 @@ TEST_F(Photos, OfOneMoreFolderAreFound) {
   const DataOfCheckpoint trained{{"cat", "dog"}, to_text(Normalisation{}, 3)};
   fs::create_directories(at("archive/photos"));
   for (const char* part : {"train", "val"}) fs::rename(at(part), at("archive/photos") / part);
-  outer.folder = divided.folder = at("archive");
+  outer.place.folders = divided.place.folders = {at("archive")};
   divided.validation = 0.1;
   const std::string inner = at("archive/photos").string();
   const auto says = [&](const std::string& error) {
@@ -540,9 +541,9 @@ TEST_F(Photos, OfOneMoreFolderAreFound) {
   fs::create_directories(at("archive/__MACOSX"));
   fs::create_directories(at("archive/docs"));
   all_say();
-  outer.folder = inner;
+  outer.place.folders = {inner};
   EXPECT_EQ(open_folder(outer).train->size(), 4);
-  outer.folder = at("archive");  // CLASS/train, not one more folder
+  outer.place.folders = {at("archive")};  // CLASS/train, not one more folder
   fs::create_directories(at("archive/docs/train"));
   EXPECT_THAT(refusal(outer), HasSubstr("Pass --validation"));
 }
@@ -770,7 +771,7 @@ TEST_F(Photos, PackedAreTheSame) {
   // A damaged file is refused when it is opened, or when the image is read.
   const std::string whole = contents(asked.folder);
   const std::vector<float> first = read(*pair.train, 0);
-  asked.folder = at("damaged.h5");
+  asked.place.folders = {at("damaged.h5")};
   int refused = 0;
   for (std::size_t place = 0; place < whole.size(); place += 1 + whole.size() / 293) {
     std::string damaged = whole;

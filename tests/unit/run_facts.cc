@@ -36,7 +36,7 @@ Resumption ten_steps(const Json& others = Json::object()) {
 Options on_cifar() {
   Options options;
   options.data.dataset = "cifar10";
-  options.data.folder = std::string("d");
+  options.data.place.folders = {std::string("d")};
   options.model.name = "tutorial";
   return options;
 }
@@ -169,7 +169,7 @@ TEST(Resumption, RefusesAnotherRun) {
                        {"step-0000000010.h5", "--seed 7"}));
   EXPECT_TRUE(mentions(refusal([](Options& o) {
                          o.data.dataset = "synthetic";
-                         o.data.folder = "";
+                         o.data.place.folders = {};
                        }),
                        {"--dataset cifar10", "--data DIR"}));
   EXPECT_TRUE(mentions(refusal(same, 15), {"12 shards", "at most 12 ranks", "--shards 15"}));

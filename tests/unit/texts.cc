@@ -96,13 +96,13 @@ class OwnTexts : public testing::Test {
     put(folder_ / name, text);
   }
   OpenedData open(const fs::path& path, double validation = 0) const {
-    DataSource source{.folder = path, .validation = validation};
+    DataSource source{.place = {{path}}, .validation = validation};
     source.texts = {.words = 3, .length = 4};
     return open_data(find(datasets(), "texts"), source);
   }
   /// The test set as a run that was trained on `data` sees `path`.
   OpenedData tested(const OpenedData& data, const fs::path& path, double validation = 0) const {
-    const DataSource source{.folder = path, .validation = validation};
+    const DataSource source{.place = {{path}}, .validation = validation};
     return find(datasets(), "texts")
         .open_test(source, {.class_names = data.class_names,
                             .normalisation = "",

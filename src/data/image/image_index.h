@@ -55,22 +55,22 @@ struct ImageIndex {
   std::int64_t size() const;  ///< files of all parts
   /// The folders, and the table if there is one: for people.
   std::string place(const DataSource& source) const {
-    return table.empty() || !source.more_folders.empty()
-               ? source.place()
-               : fmt::format("{}, labelled by {}", source.place(), table);
+    return table.empty() || source.place.several()
+               ? source.place.text()
+               : fmt::format("{}, labelled by {}", source.place.text(), table);
   }
   /// OpenedData::identity: the names, classes, sizes and checksums of the files, and the names of
   /// the classes if there are training images.
   std::string identity() const;
 };
 
-/// Finds the image files in source.folder: CLASS folders, in train/ or without it, and val/CLASS or
-/// test/CLASS or both, by the names of part_named(); or those of a table (image_table.h).
-/// DataSource::validation is the share of validation images among the training images if there is
-/// no val/; the name of a file decides. One rank of a host reads the folders. All of them check the
-/// files together, by ImageOptions::check. Damaged files are left out with a note if
-/// ImageOptions::skips(); else they are named in one Error. The same on all ranks of a host. Throws
-/// Error with the fix.
+/// Finds the image files in source.place.folder(): CLASS folders, in train/ or without it, and
+/// val/CLASS or test/CLASS or both, by the names of part_named(); or those of a table
+/// (image_table.h). DataSource::validation is the share of validation images among the training
+/// images if there is no val/; the name of a file decides. One rank of a host reads the folders.
+/// All of them check the files together, by ImageOptions::check. Damaged files are left out with a
+/// note if ImageOptions::skips(); else they are named in one Error. The same on all ranks of a
+/// host. Throws Error with the fix.
 ImageIndex find_images(const DataSource& source);
 /// Only the images of test/, else of val/, with labels of the checkpoint's classes. If there are
 /// only class folders: those of the folder of the run that it kept from training, or all of another

@@ -75,8 +75,8 @@ ImageIndex divided_table(ImageIndex index, const DataSource& source) {
 }
 
 ImageIndex read_folders(const DataSource& source) {
-  const Folders root = parts_in(source.folder);
-  const std::string folder = source.folder.string();
+  const Folders root = parts_in(source.place.folder());
+  const std::string folder = source.place.folder().string();
   const bool divided = !root.parts[kTrain].empty();
   const Folders train = divided ? folders_in(root.parts[kTrain]) : root;
   const Split& split = source.validation;
@@ -130,8 +130,11 @@ Origin origin_of(const ImageIndex& index, const DataSource& source,
                  const DataOfCheckpoint& trained) {
   if (is_trained_on(index, trained)) return Origin::own;
   std::error_code missing;
-  const bool here = fs::equivalent(source.folder, trained.folder, missing) &&
-                    source.labels == trained.labels && source.more_folders == trained.more_folders;
+  const bool here = source.place.labels == trained.place.labels &&
+                    std::ranges::equal(source.place.folders, trained.place.folders,
+                                       [&](const std::string& one, const std::string& other) {
+                                         return fs::equivalent(one, other, missing);
+                                       });
   if (!here) return Origin::other;
   // The run's identity lacks damaged images that it left out.
   return trained.check.find("skip") == trained.check.npos ? Origin::changed : Origin::own;
@@ -157,7 +160,8 @@ ImageIndex held_out_of(ImageIndex index, const DataSource& source, const DataOfC
     divided.parts[kTrain] = {};
     ImageIndex& seen = origin == Origin::other ? index : divided;
     seen.notes.push_back(fmt::format("{} of {} images in {} are evaluated: {}", seen.size(), all,
-                                     source.place(), kOrigins[static_cast<std::size_t>(origin)]));
+                                     source.place.text(),
+                                     kOrigins[static_cast<std::size_t>(origin)]));
     if (origin != Origin::other) return divided;
   }
   require(training.empty(), "{}", training);
@@ -165,7 +169,7 @@ ImageIndex held_out_of(ImageIndex index, const DataSource& source, const DataOfC
 }
 
 ImageIndex read_test_folders(const DataSource& source, const DataOfCheckpoint& trained) {
-  const Folders root = parts_in(source.folder);
+  const Folders root = parts_in(source.place.folder());
   const SetPart part = root.parts[kTest].empty() ? kValidation : kTest;
   const bool has_parts = !root.parts[part].empty(), has_train = !root.parts[kTrain].empty();
   if (!has_parts && !has_train) look_inside(root);
@@ -179,7 +183,7 @@ ImageIndex read_test_folders(const DataSource& source, const DataOfCheckpoint& t
   if (has_parts) return index;
   const std::string training = fmt::format(
       "{} has train/, but neither val/ nor test/. Pass {} to evaluate its training images.",
-      source.folder.string(), held.path.string());
+      source.place.folder().string(), held.path.string());
   return held_out_of(std::move(index), source, trained, has_train ? training : "");
 }
 

@@ -68,7 +68,7 @@ std::string first_folder(const std::string& name) {
 /// files and classes, and is not `required` to have them.
 bool add_rows(const DataSource& source, const fs::path& table, const fs::path& folder,
               bool required, Rows& all) {
-  const fs::path& root = source.folder;
+  const fs::path& root = source.place.folder();
   const std::string path = one_line(table.string());
   std::error_code missing;
   const fs::path real_root = fs::weakly_canonical(root, missing);
@@ -97,10 +97,10 @@ bool add_metadata(const DataSource& source, const fs::path& folder, Rows& all) {
 }
 
 Rows rows_of(const DataSource& source) {
-  const fs::path& root = source.folder;
+  const fs::path& root = source.place.folder();
   Rows all;
-  if (!source.labels.empty()) {
-    add_rows(source, source.labels, root, /*required=*/true, all);
+  if (!source.place.labels.empty()) {
+    add_rows(source, source.place.labels, root, /*required=*/true, all);
     require(!all.rows.empty(), "{} names no images. Add a row for each.", all.tables[0]);
   } else if (!add_metadata(source, root, all)) {
     const Folders folders = parts_in(root);
@@ -111,28 +111,29 @@ Rows rows_of(const DataSource& source) {
 }
 
 /// Throws the usage Error if two of `folders` are one, or one of them contains another.
-void require_apart(const std::vector<fs::path>& folders) {
+void require_apart(const std::vector<std::string>& folders) {
   std::error_code unreadable;
-  for (const fs::path& folder : folders) {
-    for (const fs::path& other : folders) {
+  for (const std::string& folder : folders) {
+    for (const std::string& other : folders) {
       const fs::path outer = fs::weakly_canonical(folder, unreadable),
                      inner = fs::weakly_canonical(other, unreadable);
       if (&folder == &other || std::ranges::mismatch(outer, inner).in1 != outer.end()) continue;
       fail_usage("--data {} contains --data {}, so its images would count twice. Omit one of them.",
-                 one_line(folder.string()), one_line(other.string()));
+                 one_line(folder), one_line(other));
     }
   }
 }
 
-/// Appends the images in the class folders of source.folder, one of several. Without train/ its own
-/// classes are for training. `prefix`: its path from the first folder, with a slash at its end.
+/// Appends the images in the class folders of source.place.folder(), one of several. Without train/
+/// its own classes are for training. `prefix`: its path from the first folder, with a slash at its
+/// end.
 void add_folder(const DataSource& source, const std::string& prefix, Rows& all) {
   if (const Rows own = rows_of(source); !own.tables.empty()) {
     fail_usage(
         "{} names the classes, which works with one --data only. Pass --labels with a table.",
         own.tables[0]);
   }
-  const Folders root = parts_in(source.folder);
+  const Folders root = parts_in(source.place.folder());
   const std::size_t before = all.rows.size();
   all.has_train |= !root.parts[kTrain].empty();
   if (root.classes.size() < 2) look_inside(root);
@@ -156,7 +157,7 @@ void add_folder(const DataSource& source, const std::string& prefix, Rows& all) 
       source.host.progress();
     }
   }
-  all.tables.push_back(one_line(source.folder.string()));
+  all.tables.push_back(one_line(source.place.folder().string()));
   require(all.rows.size() > before, "{} has no images in class folders. Add some, or omit it.",
           all.tables.back());
   if (!root.parts[kTrain].empty() && !root.classes.empty()) {
@@ -166,14 +167,13 @@ void add_folder(const DataSource& source, const std::string& prefix, Rows& all) 
 }
 
 Rows rows_of_folders(const DataSource& source) {
-  require_apart(source.folders());
+  require_apart(source.place.folders);
   Rows all;
   std::error_code unreadable;
-  const fs::path first = fs::weakly_canonical(source.folder, unreadable);
+  const fs::path first = fs::weakly_canonical(source.place.folder(), unreadable);
   DataSource one = source;
-  one.more_folders = {};
-  for (const fs::path& folder : source.folders()) {
-    one.folder = folder;
+  for (const std::string& folder : source.place.folders) {
+    one.place.folders = {folder};
     const fs::path path = fs::weakly_canonical(folder, unreadable).lexically_relative(first);
     add_folder(one, path == "." ? "" : path.string() + "/", all);
   }
@@ -208,13 +208,13 @@ std::int64_t merge(Rows& all) {
 /// the folder that no row names.
 std::int64_t find_files(const DataSource& source, Rows& all) {
   std::unordered_map<std::string, std::uint64_t> found;
-  for (FoundFile& file : files_of_class(source.folder))
+  for (FoundFile& file : files_of_class(source.place.folder()))
     found.emplace(std::move(file.name), file.bytes);
   std::vector<Row>& rows = all.rows;
   read_in_parallel(source.threads, std::ssize(rows), 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       std::error_code missing;
-      const fs::path path = source.folder / rows[i].name;
+      const fs::path path = source.place.folder() / rows[i].name;
       if (const auto file = found.find(rows[i].name); file != found.end()) {
         rows[i].bytes = file->second;
       } else if (fs::is_regular_file(path, missing)) {
@@ -232,7 +232,7 @@ std::int64_t find_files(const DataSource& source, Rows& all) {
           "{} of {} image files do not exist: {} ({}) is the first. Names are relative to {}. "
           "Correct the table, or restore the files.",
           std::count_if(rows.begin(), rows.end(), is_missing), rows.size(), shown(*lost),
-          all.place(*lost), source.folder.string());
+          all.place(*lost), source.place.folder().string());
   for (const Row& row : rows) found.erase(row.name);
   return std::count_if(found.begin(), found.end(),
                        [](const auto& file) { return has_image_name(file.first); });
@@ -262,7 +262,7 @@ std::string folder_of(const std::vector<Row>& rows, SetPart part) {
 /// `rows` are sorted by class, and files of a class as those of class folders.
 LabelledFiles files_of(const std::vector<Row>& rows, SetPart part, const DataSource& source,
                        const std::vector<std::string>& classes) {
-  const fs::path& root = source.folder;
+  const fs::path& root = source.place.folder();
   const std::string own = folder_of(rows, part);
   LabelledFiles files{.classes = static_cast<int>(classes.size())};
   for (const Row& row : rows) {
@@ -295,7 +295,7 @@ void keep_tested(std::vector<Row>& rows) {
 }  // namespace
 
 std::optional<TableImages> read_image_table(const DataSource& source, bool tested) {
-  const bool several = !source.more_folders.empty();
+  const bool several = source.place.several();
   Rows all = several ? rows_of_folders(source) : rows_of(source);
   std::vector<Row>& rows = all.rows;
   if (rows.empty()) return {};
@@ -311,7 +311,7 @@ std::optional<TableImages> read_image_table(const DataSource& source, bool teste
   };
   note(repeated, "row", fmt::format(" of {} left out: they repeat others", index.table));
   note(others, "image",
-       fmt::format(" in {} left out, because {} does not name them", source.folder.string(),
+       fmt::format(" in {} left out, because {} does not name them", source.place.folder().string(),
                    index.table));
   index.classes = classes_of(rows, tested ? std::nullopt : std::optional(kTrain));
   require(tested || !index.classes.empty(), "{} names no training images. Add some.", index.table);

@@ -176,13 +176,13 @@ struct Opened {
 };
 
 Opened open(const DataSource& source) {
-  require(!source.folder.empty(), "data set packed needs its file. Pass --data FILE.h5.");
+  require(!source.place.folder().empty(), "data set packed needs its file. Pass --data FILE.h5.");
   if (source.images.size == 0)
     fail_usage("data set packed has images of any size. Pass --image-size.");
   if (source.validation.any())
     fail_usage("{}: pack_images divides the images. Omit it.", source.validation.text());
-  require_kind(source.folder, kPackedFile);
-  const auto file = std::make_shared<PackedFile>(source.folder);
+  require_kind(source.place.folder(), kPackedFile);
+  const auto file = std::make_shared<PackedFile>(source.place.folder());
   PartIndices parts;
   for (std::size_t part = 0; part < kParts; ++part)
     if (file->reader.has(fmt::format("{}/ends", kGroups[part])))
@@ -259,12 +259,12 @@ OpenedData open_test_packed(const DataSource& source, const DataOfCheckpoint& tr
   ImageIndex& index = opened.index;
   require(index.classes == trained.class_names,
           "{} has other classes than the checkpoint. Pass the images that it was trained on.",
-          source.folder.string());
+          source.place.folder().string());
   const std::int64_t all = index.size();
   index.parts[kTrain] = {};
   if (opened.images[kTest]) index.parts[kValidation] = {};
   index.notes.push_back(fmt::format("{} of {} images in {} are evaluated: its {} images",
-                                    index.size(), all, source.folder.string(),
+                                    index.size(), all, source.place.folder().string(),
                                     kPartNames[opened.images[kTest] ? kTest : kValidation]));
   return photo_sets(std::move(index), std::move(opened.images), source, &trained);
 }
@@ -273,7 +273,7 @@ namespace {
 
 std::int64_t usual_edge_of(const std::filesystem::path& file) {
   try {
-    return usual_edge(*open({.folder = file, .images = {.size = 1}}).images[kTrain]);
+    return usual_edge(*open({.place = {{file}}, .images = {.size = 1}}).images[kTrain]);
   } catch (const Error&) {  // opening the data set reports it
     return 0;
   }

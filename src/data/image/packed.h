@@ -13,12 +13,12 @@
 
 namespace lockstep {
 
-/// Writes the images of source.folder to the new file `path`, complete or not at all. Returns the
-/// bytes of all images. Throws Error with the fix.
+/// Writes the images of source.place.folder() to the new file `path`, complete or not at all.
+/// Returns the bytes of all images. Throws Error with the fix.
 std::uint64_t pack_images(const DataSource& source, const std::filesystem::path& path,
                           std::vector<std::string>& notes);
 
-/// The data set in the file source.folder.
+/// The data set in the file source.place.folder().
 OpenedData open_packed(const DataSource& source);
 /// DatasetEntry::open_test.
 OpenedData open_test_packed(const DataSource& source, const DataOfCheckpoint& trained);

@@ -117,7 +117,7 @@ OpenedData open_cifar10_files(const std::filesystem::path& directory, std::int64
 
 template <bool whole>
 OpenedData open(const DataSource& source) {
-  return open_cifar10_files(source.folder, kRecords, whole);
+  return open_cifar10_files(source.place.folder(), kRecords, whole);
 }
 
 DatasetEntry cifar10() {

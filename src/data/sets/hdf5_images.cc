@@ -95,7 +95,7 @@ std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& pa
 }
 
 OpenedData open_hdf5_images(const DataSource& source) {
-  const auto& directory = source.folder;
+  const auto& directory = source.place.folder();
   ImageStore train = read_file(directory / "train.h5"), test = read_file(directory / "test.h5");
   require(train.size == test.size,
           "{} has images of {}x{}x{} and test.h5 of {}x{}x{}. Resize the images of one file.",
@@ -114,7 +114,7 @@ OpenedData open_hdf5_images(const DataSource& source) {
 }
 
 OpenedData open_hdf5_test_images(const DataSource& source, const DataOfCheckpoint& trained) {
-  const std::filesystem::path file = source.folder / "test.h5";
+  const std::filesystem::path file = source.place.folder() / "test.h5";
   ImageStore test = read_file(file);
   // The labels of both files have one order.
   const auto classes = static_cast<std::int32_t>(trained.class_names.size());
@@ -126,7 +126,7 @@ OpenedData open_hdf5_test_images(const DataSource& source, const DataOfCheckpoin
     fail_usage("{} contains labels that the checkpoint does not know: {}. It knows 0 to {}.",
                file.string(), listed(names), classes - 1);
   }
-  return test_images(std::move(test), trained, "HDF5 files", source.folder.string());
+  return test_images(std::move(test), trained, "HDF5 files", source.place.folder().string());
 }
 
 DatasetEntry hdf5() {

@@ -38,7 +38,7 @@ ImageStore read_part(const LabelledFiles& files, std::int64_t channels,
 }  // namespace
 
 OpenedData open_folder(const DataSource& source) {
-  const auto& directory = source.folder;
+  const auto& directory = source.place.folder();
   require(!directory.empty(),
           "data set folder needs the folder of its images. Pass --data DIR with "
           "DIR/train/CLASS/IMAGE and "
@@ -70,7 +70,7 @@ OpenedData open_test_folder(const DataSource& source, const DataOfCheckpoint& tr
   const LabelledFiles& files = index.parts[index.parts[kTest].size() > 0 ? kTest : kValidation];
   std::pair<std::string, ImageSize> first;
   return test_images(read_part(files, source.images.channels(), first), trained, "image files",
-                     source.folder.string());
+                     source.place.folder().string());
 }
 
 DatasetEntry folder() {

@@ -67,7 +67,7 @@ void read_classes(const Folders& folder, SetPart part, const std::function<void(
 }  // namespace
 
 LabelledTexts read_labelled_texts(const DataSource& source) {
-  const fs::path& place = source.folder;
+  const fs::path& place = source.place.folder();
   const std::function<void()>& progress = source.host.progress;
   LabelledTexts all;
   std::error_code unreadable;

@@ -25,7 +25,7 @@ struct LabelledTexts {
   bool has_train = false;          ///< whether the user names the training part
 };
 
-/// The texts of source.folder. A file is CSV with a line of column names. A folder contains
+/// The texts of source.place.folder(). A file is CSV with a line of column names. A folder contains
 /// train.csv and test.csv, or train/CLASS and test/CLASS with text files, or CLASS with text files.
 /// source.host.progress is called for each file. Throws Error that names the file, the line and the
 /// fix.

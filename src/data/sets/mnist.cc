@@ -213,7 +213,7 @@ std::vector<std::string> name_classes(const std::string& files, std::vector<std:
 }  // namespace
 
 OpenedData open_mnist(const DataSource& source) {
-  const Files files = find_files(source.folder);
+  const Files files = find_files(source.place.folder());
   const std::string advice =
       look_into("mnist", "@(train|t10k)-@(images-idx3|labels-idx1)-ubyte.gz?(.part)", files.folder,
                 files.paths.empty() ? files.find("train-images") : files.paths.begin()->second);

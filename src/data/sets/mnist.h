@@ -21,8 +21,8 @@ inline constexpr SampleFormat kDigitFormat{.kind = SampleFormat::Kind::images,
                                            .normalisation = {{33.318421f}, {78.567490f}}};
 
 /// `seed` is not used. The folder, or one in it as torchvision unpacks, holds the files, with a
-/// dash or a dot before "idx". `source.folder` ends with the beginning of their names, such as
-/// emnist-letters, if there are several data sets. Labels above 9 are those of more classes.
+/// dash or a dot before "idx". `source.place.folder()` ends with the beginning of their names, such
+/// as emnist-letters, if there are several data sets. Labels above 9 are those of more classes.
 /// Reads and checks all files now. Throws Error for a missing, truncated, damaged or wrong file; it
 /// names the file and the fix. Each process holds the images (52 MiB).
 OpenedData open_mnist(const DataSource& source);

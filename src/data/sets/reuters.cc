@@ -108,7 +108,7 @@ const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint
 }
 
 OpenedData open_reuters(const DataSource& source) {
-  const auto& directory = source.folder;
+  const auto& directory = source.place.folder();
   const fs::path file = directory / "reuters.h5";
   const std::string advice = look_into("reuters", "reuters.@(npz?(.part)|h5)", directory, file);
   std::error_code ignored;

@@ -129,14 +129,14 @@ std::unique_ptr<Dataset> set_of(const LabelledTexts& all, SetPart part, std::int
 }
 
 LabelledTexts read(const DataSource& source) {
-  require(!source.folder.empty(),
+  require(!source.place.folder().empty(),
           "data set texts needs your texts. Pass --data DIR or --data FILE. {}", kLayout);
   return read_labelled_texts(source);
 }
 
 OpenedData open(const DataSource& source) {
   constexpr std::size_t kMostClasses = 10000;
-  const std::string folder = one_line(source.folder.string());
+  const std::string folder = one_line(source.place.folder().string());
   LabelledTexts all = read(source);
   auto& [train, validation, test] = all.parts;
   require(!train.empty(), "{} contains no training texts. {}", folder, kLayout);
@@ -167,9 +167,9 @@ OpenedData open(const DataSource& source) {
           folder);
   const std::int64_t length = source.texts.length;
   data.vocabulary = vocabulary.text();
-  data.train = set_of(all, kTrain, length, vocabulary, source.folder, data);
-  data.validation = set_of(all, kValidation, length, vocabulary, source.folder, data);
-  data.test = set_of(all, kTest, length, vocabulary, source.folder, data);
+  data.train = set_of(all, kTrain, length, vocabulary, source.place.folder(), data);
+  data.validation = set_of(all, kValidation, length, vocabulary, source.place.folder(), data);
+  data.test = set_of(all, kTest, length, vocabulary, source.place.folder(), data);
   data.identity += fmt::format("classes = {}\n", fmt::join(data.class_names, ", "));
   data.notes = std::move(all.notes);
   return data;
@@ -180,7 +180,7 @@ OpenedData open(const DataSource& source) {
 /// two.
 SetPart choose_part(const DataSource& source, const DataOfCheckpoint& trained, LabelledTexts& all) {
   auto& [train, validation, test] = all.parts;
-  const std::string folder = one_line(source.folder.string());
+  const std::string folder = one_line(source.place.folder().string());
   if (!test.empty()) return kTest;
   if (!validation.empty()) return kValidation;
   const std::size_t count = train.size();
@@ -210,9 +210,9 @@ OpenedData open_test(const DataSource& source, const DataOfCheckpoint& trained) 
   data.class_names = trained.class_names;
   data.vocabulary = trained.vocabulary;
   data.test = set_of(all, part, format_from(trained.format).size.width,
-                     Vocabulary::from(trained.vocabulary), source.folder, data);
-  require(data.test != nullptr, "{} contains no texts. {}", one_line(source.folder.string()),
-          kLayout);
+                     Vocabulary::from(trained.vocabulary), source.place.folder(), data);
+  require(data.test != nullptr, "{} contains no texts. {}",
+          one_line(source.place.folder().string()), kLayout);
   data.notes = std::move(all.notes);
   return data;
 }
