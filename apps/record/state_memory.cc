@@ -292,10 +292,10 @@ std::unique_ptr<StateMemory> open_state_memory(const Comm& comm, const std::stri
   }
   // Now, because it leaves what a process uses: this run may resume from an old state.
   if (memory->first()) remove_stale_states();
-  if (comm.max(!own.empty()) == 0) return memory;
+  memory->everywhere(comm.max(!own.empty()) == 0);
   for (std::string& text : comm.gather(own))
     if (!text.empty()) problem = std::move(text);
-  return nullptr;
+  return memory;
 }
 
 FoundState find_state(const Comm& comm, StatePlace place, std::int64_t after) {

@@ -43,6 +43,9 @@ class StateMemory {
   StateMemory& operator=(StateMemory&&) = delete;  ///< neither copied nor moved
 
   bool first() const { return place_.first; }
+  /// Whether each host can keep states, as open_state_memory() found.
+  bool everywhere() const { return everywhere_; }
+  void everywhere(bool open) { everywhere_ = open; }
   const std::filesystem::path& folder() const { return folder_; }
   /// For the Snapshot.
   std::filesystem::path file() const { return folder_ / "states"; }
@@ -64,12 +67,14 @@ class StateMemory {
   std::filesystem::path folder_;
   bool has_former_ = false;  ///< a state of the former start
   bool has_state_ = false;   ///< of this start
-  int lock_ = -1;            ///< descriptor of the file `run`
-  void* step_ = nullptr;     ///< the mapped file; null: there is none
+  bool everywhere_ = false;
+  int lock_ = -1;         ///< descriptor of the file `run`
+  void* step_ = nullptr;  ///< the mapped file; null: there is none
 };
 
-/// Collective. The StateMemory of the run `run` in the folder `place`, opened; null: a host cannot
-/// keep one, and `problem` has the reason on rank 0.
+/// Collective. The StateMemory of the run `run` in the folder `place`, opened. If a host cannot
+/// keep one, everywhere() is false, and `problem` has the reason on rank 0; the former state stays
+/// until remove().
 std::unique_ptr<StateMemory> open_state_memory(const Comm& comm, const std::string& run,
                                                const std::string& place, std::string& problem);
 

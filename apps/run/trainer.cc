@@ -225,7 +225,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   if (curves || options.reports.measure().needs == Measure::probabilities)
     evaluation.count_probabilities();
   loader = setup.make_loader(step, setup.plan.start.step);
-  const auto snapshot = make_snapshot(setup, step, place.folder(), memory);
+  StateMemory* kept = memory && memory->everywhere() ? memory : nullptr;
+  const auto snapshot = make_snapshot(setup, step, place.folder(), kept);
   const RunParts run{setup.comm,
                      options,
                      resumption,
@@ -237,13 +238,13 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
                      step,
                      memory_parts(setup, step, evaluation, *loader, !place.folder().empty(),
                                   snapshot.get(), base_memory),
-                     memory != nullptr};
+                     kept != nullptr};
   const RunFacts facts = facts_of(run);
   Reporter reporter(run, facts, place, [&] {
     setup.recorder.progress();
     return !stop_requested();
   });
-  Saver saver(setup, facts, step, reporter, place, snapshot.get(), memory,
+  Saver saver(setup, facts, step, reporter, place, snapshot.get(), kept,
               timeline ? &timeline->compute : nullptr);
   look_for_stop();
   std::vector<Change> changes;

@@ -91,7 +91,8 @@ Processes::Processes(Command command, const std::vector<Host>& hosts)
       id_(unique_hex(8)),
       cores_(usable_cores()),
       fills_(owns_machine()),
-      messages_(::memfd_create("mpirun", 0)) {
+      messages_(::memfd_create("mpirun", 0)),
+      limit_(std::getenv("SLURM_JOB_ID") == nullptr ? kLimit : kSlurmLimit) {
   for (const Host& host : hosts) {
     local_[host.name] = is_this_host(host.name);
     unasked_.insert(host.name);
@@ -104,6 +105,7 @@ Processes::Processes(Command command, const std::vector<Host>& hosts)
 
 Processes::~Processes() {
   end_questions();
+  for (Question& question : late_) finish(question);
   if (mpirun_ > 0) ::kill(mpirun_, SIGUSR1);
   ::close(signals_);
   ::close(messages_);
@@ -189,11 +191,11 @@ void Processes::ask(const std::vector<std::string>& hosts, const std::string& co
 void Processes::advance() {
   std::size_t open = 0;
   for (Question& question : questions_) {
-    if (question.pipe >= 0 && now() >= question.limit) {
-      question.late = true;
-      finish(question);
+    if (question.pipe >= 0 && !question.done && now() >= question.began + limit_) {
+      question.late = question.done = true;
+      if (ended_) finish(question);  // it kills ranks, which later may be those of the next start
     }
-    open += question.pipe >= 0;
+    open += question.pipe >= 0 && !question.done;
   }
   for (Question& question : questions_) {
     if (question.done || question.pipe >= 0 || open >= kAtOnce) continue;
@@ -218,7 +220,7 @@ bool Processes::put(Question& question) {
   const int error = errno;
   ::close(ends[1]);
   question.pipe = ends[0];
-  question.limit = now() + (std::getenv("SLURM_JOB_ID") == nullptr ? kLimit : kSlurmLimit);
+  question.began = now();
   if (question.pid > 0) return true;
   ::close(std::exchange(question.pipe, -1));
   errno = error;
@@ -238,6 +240,7 @@ void Processes::read(Question& question) {
   Answer& answer = question.answer;
   answer.answers = question.text.find(kAnswer) != std::string::npos;
   if (count > 0 && !answer.answers) return;
+  if (answer.answers) limit_ = std::max(limit_, std::min(2 * (now() - question.began), kMostLimit));
   for (const std::string& line : lines_of(question.text)) {
     // A line of the agent may begin with a number too.
     if (line.find_first_not_of("0123456789") == line.npos)
@@ -267,14 +270,17 @@ Machines::Event Processes::wait(double seconds) {
     if (done || (!first && now() >= end)) return event;
     std::vector<pollfd> files = {{signals_, POLLIN, 0}};
     for (const Question& question : questions_) files.push_back({question.pipe, POLLIN, 0});
+    for (const Question& question : late_) files.push_back({question.pipe, POLLIN, 0});
     find_segments();
     double until = end;
     for (const Question& question : questions_)
-      if (question.pipe >= 0) until = std::min(until, question.limit);
+      if (question.pipe >= 0 && !question.done) until = std::min(until, question.began + limit_);
     ::poll(files.data(), files.size(),
            static_cast<int>(std::ceil(1000 * std::max(0.0, until - now()))));
-    for (std::size_t i = 1; i < files.size(); ++i)
-      if (files[i].revents != 0) read(questions_[i - 1]);
+    const std::size_t asked = questions_.size();
+    for (std::size_t i = 0; i + 1 < files.size(); ++i)
+      if (files[i + 1].revents != 0) read(i < asked ? questions_[i] : late_[i - asked]);
+    clear_late();
     if (files.front().revents != 0) read_signals(event);
   }
 }
@@ -293,8 +299,9 @@ void Processes::read_signals(Event& event) {
 void Processes::reap(Event& event) {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    for (Question& question : questions_)
-      if (question.pid == pid) question.pid = 0;
+    for (std::vector<Question>* const all : {&questions_, &late_})
+      for (Question& question : *all)
+        if (question.pid == pid) question.pid = 0;
     if (pid != mpirun_) continue;
     mpirun_ = 0;
     ended_ = true;
@@ -332,9 +339,23 @@ void Processes::note_silence(const Question& question) {
 }
 
 void Processes::end_questions() {
-  for (Question& question : questions_) finish(question);
+  for (Question& question : questions_) {
+    if (question.late && question.pipe >= 0) {
+      late_.push_back(std::move(question));
+    } else {
+      finish(question);
+    }
+  }
   questions_.clear();
   asked_ = false;
+}
+
+void Processes::clear_late() {
+  std::erase_if(late_, [&](Question& question) {
+    if (question.pipe >= 0 && now() < question.began + kMostLimit) return false;
+    finish(question);
+    return true;
+  });
 }
 
 std::int64_t Processes::step() {

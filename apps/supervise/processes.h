@@ -21,8 +21,9 @@ namespace lockstep {
 /// checkpoint. One object and one thread in a process.
 class Processes : public Machines {
  public:
-  /// Seconds after which a host does not answer. srun needs longer than ssh.
-  static constexpr double kLimit = 1, kSlurmLimit = 5;
+  /// Seconds after which a host does not answer. srun needs longer than ssh. A host that answers
+  /// later raises the limit, at most to kMostLimit: its agent is slow, or the machines are busy.
+  static constexpr double kLimit = 1, kSlurmLimit = 5, kMostLimit = 10;
 
   /// `hosts`: all of the run.
   Processes(Command command, const std::vector<Host>& hosts);
@@ -44,7 +45,7 @@ class Processes : public Machines {
   struct Question {
     Answer answer;
     std::string command;
-    double limit = 0;   ///< now() at which the host counts as silent
+    double began = 0;   ///< now() at which it was asked
     bool done = false;  ///< `answer` is final
     bool late = false;  ///< its agent did not end before the limit
     pid_t pid = 0;      ///< 0: it has not begun, none is needed, or it has ended
@@ -56,6 +57,8 @@ class Processes : public Machines {
   void advance();
   bool put(Question& question);
   void read(Question& question);
+  /// Ends the late questions that are answered or too old.
+  void clear_late();
   void finish(Question& question);
   void read_signals(Event& event);
   void reap(Event& event);
@@ -80,6 +83,8 @@ class Processes : public Machines {
   std::set<std::string> segments_;        ///< shared memory of Open MPI: patterns of its files
   double next_look_ = 0, last_look_ = 0;  ///< for segments_
   std::vector<Question> questions_;
+  std::vector<Question> late_;  ///< former ones, whose answers tell how long a host needs
+  double limit_;
   bool asked_ = false;  ///< a question without its answers
   bool ended_ = false;  ///< a start has ended whose remains are on the hosts
   bool told_ = false;   ///< that hosts cannot be asked

@@ -16,6 +16,7 @@ constexpr double kRequest = 5;  ///< between requests: ranks that are starting m
 constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step, with and without a pending line
 constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, mean gaps between steps
 constexpr int kSilent = 2;               ///< questions in a row without an answer: the host is lost
+constexpr double kFirstAnswer = 10;      ///< seconds: a host that is silent while the ranks start
 constexpr double kStopped = 2;           ///< seconds: a rank that is starting was stopped for good
 /// Seconds without a rank until mpirun is ended: before the first one, and after the last one.
 constexpr double kStartLimit = 120, kEndLimit = 30;
@@ -156,7 +157,7 @@ void Supervisor::ask_missing() {
 /// A host without power or network does not answer, and MPI waits for it. So the hosts in use are
 /// asked when steps stop, and less often while all of them answer.
 void Supervisor::ask_if_stalled() {
-  if (asking_ != Asking::none || present_.shares.size() < 2 || present_.ended_by_us) return;
+  if (asking_ != Asking::none || present_.shares.size() < 2 || !present_.why_ended.empty()) return;
   constexpr int kMostDoublings = 5;
   const double quiet = std::max(kQuiet, kGaps * present_.mean_gap) *
                        (1 << std::min(present_.stalled_questions, kMostDoublings));
@@ -177,9 +178,11 @@ void Supervisor::on_answers_of_stalled(const std::vector<Machines::Answer>& answ
     present_.stopped_at = now;
   }
   const bool stopped = present_.stopped_at > 0 && now - present_.stopped_at >= kStopped;
-  if (present_.silent < kSilent && !stopped) return;
+  // No step is lost while the ranks start, so a slow host gets more time.
+  const bool starts = present_.step < 0 && now - present_.progress_at < kFirstAnswer;
+  if ((present_.silent < kSilent || starts) && !stopped) return;
   machines_.send(SIGKILL);  // mpirun too would wait for the host
-  present_.ended_by_us = true;
+  present_.why_ended = stopped ? "a rank was stopped by a signal" : "a host did not answer in time";
 }
 
 void Supervisor::on_answers(const std::vector<Machines::Answer>& answers) {
@@ -227,7 +230,8 @@ std::optional<int> Supervisor::on_end(const End& end) {
 }
 
 std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
-  const double at = present_.ended_by_us ? present_.progress_at : machines_.now();
+  const bool by_us = !present_.why_ended.empty();
+  const double at = by_us ? present_.progress_at : machines_.now();
   std::vector<std::string> lost;
   for (const Machines::Answer& answer : answers_of_all()) {
     newest_step_ = std::max(newest_step_, answer.step);
@@ -236,9 +240,8 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
   // A host that answers, but cannot run ranks, must not end the run of the others.
   if (lost.empty() && !pending_.what.empty()) lost = present_.joined;
   for (const std::string& host : lost) hosts_.lost(host, at);
-  const std::string what = !lost.empty()          ? lost_text(present_.shares, lost)
-                           : present_.ended_by_us ? "a rank was stopped by a signal"
-                                                  : cause.what;
+  std::string what = by_us ? present_.why_ended : cause.what;
+  if (!lost.empty()) what = lost_text(present_.shares, lost);
   if (newest_step_ > last_step_) same_ = 0;
   if (lost.empty()) ++same_;
   last_step_ = newest_step_;

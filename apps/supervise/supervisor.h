@@ -88,7 +88,7 @@ class Supervisor {
     int stalled_questions = 0;             ///< since the last step
     int silent = 0;                        ///< the last of them that a host did not answer
     double stopped_at = 0;                 ///< a rank was seen stopped before a step; 0: none
-    bool ended_by_us = false;              ///< because of these
+    std::string why_ended = {};            ///< and so the ranks were ended
     bool has_run = false;                  ///< a rank was seen
     double idle_since = 0;                 ///< no rank was seen since then
     std::string why_idle = {};             ///< and so mpirun was ended

@@ -136,6 +136,13 @@ run env PATH="$folder/bin:$PATH" OMPI_MCA_plm_rsh_agent="$folder/bin/agent" bash
 expect "a stand-in of mpirun ends: $code" test "$code" = 0
 expect "no host is lost" bash -c "! grep -q 'lost host' '$folder/raw'"
 
+# Hosts whose agents need longer than the first limit: the ranks are not ended, because late answers raise it.
+printf '#!/bin/sh\nsleep 13\n' >"$folder/bin/mpirun"
+printf '#!/bin/sh\nsleep 1.4\nshift\nexec sh -c "$*"\n' >"$folder/bin/agent"
+run env PATH="$folder/bin:$PATH" OMPI_MCA_plm_rsh_agent="$folder/bin/agent" "$build/lockstep_run" --host host1:1,host2:1 true
+expect "ranks on slow hosts end by themselves: $code" test "$code" = 0
+expect "no host is lost" test ! -s "$folder/err"
+
 # Errors that a new start cannot cure end at once, with one line.
 again() { run "$build/lockstep_run" -np 2 "$build/train_cifar" "${small[@]}" --steps 3 "$@"; }
 again --lr 1e5

@@ -28,6 +28,7 @@ class FakeMachines : public Machines {
   std::set<std::string> stopped;  ///< hosts with a stopped rank, until the ranks end
   std::multimap<double, std::function<void()>> later;  ///< by time
   bool has_steps = true, ranks = true;
+  bool is_busy = false;  ///< hosts that are down answer when the ranks have ended
   int incomplete = 0;  ///< starts that end with code 0, and leave their step
 
   std::vector<std::vector<HostRange>> starts;
@@ -54,6 +55,7 @@ class FakeMachines : public Machines {
     if (signal == SIGUSR1) end_at(time_ + 0.1, {kExitRequeue});
     if (signal == SIGTERM) end_at(time_, {128 + SIGTERM});
     if (signal == SIGKILL) end_at(time_, {128 + SIGKILL, true});
+    if (signal == SIGKILL && is_busy) down.clear();
   }
   void ask(const std::vector<std::string>& hosts) override {
     EXPECT_TRUE(asked_.empty()) << "one question at a time";
@@ -290,6 +292,15 @@ TEST(Supervisor, AHostWithoutPowerIsFoundByItsSilence) {
   EXPECT_EQ(machines.questions, 2 + 1) << "none while steps go on";
   EXPECT_NEAR(machines.changes[1].at, 1010, 0.6) << "the last step";
   EXPECT_EQ(machines.changes[1].what, "lost host c (ranks 4, 5)");
+
+  FakeMachines busy;  // it answers again when the ranks have ended
+  busy.plays = {{100, {}}, {1, {kExitSuccess}}};
+  busy.later.emplace(1010, [&] { busy.cut("c"); });
+  busy.is_busy = true;
+  EXPECT_EQ(supervise(busy), kExitSuccess);
+  ASSERT_EQ(busy.changes.size(), 2u);
+  EXPECT_NE(busy.changes[1].what.find("did not answer"), std::string::npos)
+      << busy.changes[1].what << ": no rank was stopped or killed by others";
 
   FakeMachines slow;  // steps of ten seconds, and hosts that answer
   slow.plays = {{1000, {kExitSuccess}, 0.1}};
