@@ -1,7 +1,6 @@
 // Compares runs: their results and the options that differ, as a table, as JSON and as a page.
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "apps/evaluate/measures.h"
@@ -65,30 +64,33 @@ std::vector<std::string> differing_options(const std::vector<StoredRun>& runs) {
   return names;
 }
 
-std::string percent(double share) {
-  return std::isnan(share) ? "" : fmt::format("{:.2f} %", 100 * share);
+// Empty: the result is not known.
+std::string percent(const ordered_json& share) {
+  return share.is_null() ? "" : fmt::format("{:.2f} %", 100 * share.get<double>());
 }
-
-std::string number(double value, int digits) {
-  return std::isnan(value) ? "" : fmt::format("{:.{}f}", value, digits);
+std::string number(const ordered_json& value, int digits) {
+  return value.is_null() ? "" : fmt::format("{:.{}f}", value.get<double>(), digits);
 }
 
 /// A line for each result: its name, and its text; empty: it is not known.
 Cells results_in_words(const StoredRun& run) {
-  const RunResults r = results_of(run);
-  const Measure* const by = find_or_null(measures(), r.by);  // null: of a later version
-  return {{"status", r.status},
+  const ordered_json r = results_of(run);
+  const std::string by = r["by"];
+  const Measure* const measure = find_or_null(measures(), by);  // null: of a later version
+  const ordered_json &value = r["value"], &loss = r["loss"], &seconds = r["seconds"];
+  const std::string step = number(r["step"], 0);
+  return {{"status", r["status"]},
           {"model", run.option("model")},
-          {"best accuracy", percent(r.best)},
-          {"best by", by && !std::isnan(r.value) ? r.by + " " + by->text(r.value) : r.by},
-          {"at step", number(r.best_step, 0)},
-          {"last accuracy", percent(r.last)},
-          {"last loss", std::isnan(r.loss) && !std::isnan(r.last) ? "NaN" : number(r.loss, 4)},
-          {"test accuracy", percent(r.test)},
-          {"training loss", number(r.train_loss, 4)},
-          {"steps", std::isnan(r.step) ? "" : number(r.step, 0) + "/" + number(r.steps, 0)},
-          {"time", std::isnan(r.seconds) ? "" : duration_text(r.seconds)},
-          {"samples/s", number(r.images_per_s, 0)}};
+          {"best accuracy", percent(r["best"])},
+          {"best by", measure && !value.is_null() ? by + " " + measure->text(value) : by},
+          {"at step", number(r["best_step"], 0)},
+          {"last accuracy", percent(r["last"])},
+          {"last loss", loss.is_null() && !r["last"].is_null() ? "NaN" : number(loss, 4)},
+          {"test accuracy", percent(r["test"])},
+          {"training loss", number(r["train_loss"], 4)},
+          {"steps", step.empty() ? "" : step + "/" + number(r["steps"], 0)},
+          {"time", seconds.is_null() ? "" : duration_text(seconds)},
+          {"samples/s", number(r["images_per_s"], 0)}};
 }
 
 /// The results that are known of a run.
@@ -169,7 +171,7 @@ std::string table_text(Cells cells) {
   return text;
 }
 
-std::string json_text(const std::vector<StoredRun>& runs) {
+std::string json_of(const std::vector<StoredRun>& runs) {
   const std::vector<std::string> names = differing_options(runs);
   ordered_json list = ordered_json::array();
   for (const StoredRun& run : runs) {
@@ -180,19 +182,15 @@ std::string json_text(const std::vector<StoredRun>& runs) {
     }
     list.push_back({{"run", run.name},
                     {"folder", run.folder.string()},
-                    {"results", to_json(results_of(run))},
+                    {"results", results_of(run)},
                     {"options", options}});
   }
-  return ordered_json{{"differing_options", names}, {"runs", list}}.dump(
-      2, ' ', false, ordered_json::error_handler_t::replace);
+  return json_text({{"differing_options", names}, {"runs", list}}, 2);
 }
 
 /// compare.html in the folder that contains the run's folder.
 fs::path page_beside(const StoredRun& run) {
-  const fs::path folder = run.folder.lexically_normal();
-  const fs::path named = folder.has_filename() ? folder : folder.parent_path();
-  const bool inside = named.filename() == "." || named.filename() == "..";
-  return (inside ? named / ".." : named.parent_path()) / "compare.html";
+  return (run.folder / ".." / "compare.html").lexically_normal();
 }
 
 int run(const CompareOptions& o) {
@@ -200,7 +198,7 @@ int run(const CompareOptions& o) {
   if (runs.size() < 2) fail_usage("one run cannot be compared. Name two or more.");
   const std::vector<std::string> labels = labels_of(runs);
   if (o.json) {
-    Console().line(json_text(runs));
+    Console().line(json_of(runs));
   } else {
     Cells cells{{"run"}};
     cells.front().insert(cells.front().end(), labels.begin(), labels.end());
@@ -219,11 +217,8 @@ int run(const CompareOptions& o) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  CompareOptions options;
-  const ProgramText program{"compare_runs", "Compares the options and the results of runs",
-                            "compare_runs [OPTIONS] RUNS..."};
-  return run_without_ranks(
-      "compare_runs",
-      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
-      [&] { return run(options); });
+  return run_without_ranks(argc, argv,
+                           {"compare_runs", "Compares the options and the results of runs",
+                            "compare_runs [OPTIONS] RUNS..."},
+                           declare, run);
 }

@@ -57,10 +57,7 @@ void declare(OptionRows& rows, RunOptions& o) {
 
 /// The number of words that are not the program's: those before the first word that is neither an
 /// option nor its value. Among these it replaces the names that mpirun has for --np.
-std::size_t own_words(std::vector<std::string>& words) {
-  RunOptions ignored;
-  OptionRows rows;
-  declare(rows, ignored);
+std::size_t own_words(OptionRows& rows, std::vector<std::string>& words) {
   std::size_t i = 0;
   while (i < words.size() && words[i].starts_with('-')) {
     if (words[i] == "-np" || words[i] == "-n") words[i] = "--np";
@@ -72,30 +69,24 @@ std::size_t own_words(std::vector<std::string>& words) {
 
 /// Throws the usage Error unless `program` can be executed here.
 void require_program(const std::string& program) {
-  const auto runs = [](const std::filesystem::path& file) {
-    return !std::filesystem::is_directory(file) && ::access(file.c_str(), X_OK) == 0;
-  };
-  if (program.find('/') != program.npos) {
-    if (is_gone(program))
-      fail_usage("{} does not exist. Pass the program's path.", one_line(program));
-    if (!runs(program)) fail_usage("{} is not a program. Pass its path.", one_line(program));
-    return;
+  const char* const path = program.find('/') == program.npos ? std::getenv("PATH") : nullptr;
+  for (const std::string& folder : split(path ? path : "", ':')) {
+    const std::filesystem::path file = std::filesystem::path(folder) / program;
+    if (!std::filesystem::is_directory(file) && ::access(file.c_str(), X_OK) == 0) return;
   }
-  const char* const path = std::getenv("PATH");
-  for (const std::string& folder : split(path ? path : "", ':'))
-    if (runs(std::filesystem::path(folder) / program)) return;
-  const char* const advice =
-      runs(program) ? "Pass its path, such as ./" : "Pass its path, such as build/";
-  fail_usage("{} is not on the PATH. {}{}.", one_line(program), advice, one_line(program));
+  const char* what = path ? "is not a program on the PATH" : "is not a program";
+  if (!path && is_gone(program)) what = "does not exist";
+  fail_usage("{} {}. Pass its path, such as ./train_cifar or build/train_cifar.", one_line(program),
+             what);
 }
 
 int supervise(const RunOptions& o, const std::vector<std::string>& words) {
   require_program(o.program);
-  std::vector<Host> hosts = !o.hostfile.empty() ? read_hostfile(o.hostfile)
-                            : !o.hosts.empty()  ? parse_hosts(o.hosts)
-                                                : std::vector<Host>{};
-  if (hosts.empty()) hosts = {{"", o.ranks > 0 ? o.ranks : default_ranks()}};
-  const int slots = HostStates(hosts).slots();
+  std::vector<Host> hosts = {{"", o.ranks > 0 ? o.ranks : default_ranks()}};
+  if (!o.hosts.empty()) hosts = parse_hosts(o.hosts);
+  if (!o.hostfile.empty()) hosts = read_hostfile(o.hostfile);
+  int slots = 0;
+  for (const Host& host : hosts) slots += host.slots;
   const int ranks = std::min(o.ranks > 0 ? o.ranks : slots, most_ranks(words));
   if (ranks > slots) {
     fail_usage("--np {} exceeds the {} slots of the hosts. Pass fewer ranks, or more slots.", ranks,
@@ -112,16 +103,16 @@ int supervise(const RunOptions& o, const std::vector<std::string>& words) {
 
 int run(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const std::size_t own = own_words(words);
+  RunOptions options;
+  OptionRows rows;
+  declare(rows, options);
+  const std::size_t own = own_words(rows, words);
   const ProgramText text{"lockstep_run",
                          "Starts the ranks of a program, and again on what is left after a failure",
                          "lockstep_run [OPTIONS] PROGRAM"};
   std::vector<char*> parsed = {argv[0]};
   for (std::size_t i = 0; i < std::min(own + 1, words.size()); ++i)
     parsed.push_back(words[i].data());
-  RunOptions options;
-  OptionRows rows;
-  declare(rows, options);
   std::string answer;
   if (!read_command_line(rows, text, static_cast<int>(parsed.size()), parsed.data(), answer)) {
     if (answer.ends_with('\n')) answer.pop_back();

@@ -2,8 +2,7 @@
 
 #include <cstdio>
 
-#include "apps/options/command_line.h"
-#include "apps/options/help.h"
+#include "apps/use/run_use.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
@@ -16,7 +15,7 @@ namespace lockstep {
 namespace {
 
 struct PackOptions {
-  std::string folder, file, labels;
+  std::string program, folder, file, labels;
   ImageOptions images;
   Split validation;
   int threads = 0;
@@ -35,7 +34,7 @@ void declare(OptionRows& rows, PackOptions& o) {
       .example("2");
 }
 
-int run(const PackOptions& o) {
+int run(World&, const PackOptions& o) {
   DataSource source{
       .place = {{o.folder}, o.labels}, .images = o.images, .validation = o.validation};
   source.threads = o.threads > 0 ? o.threads : static_cast<int>(allowed_cores().size());
@@ -44,7 +43,7 @@ int run(const PackOptions& o) {
   const std::uint64_t bytes = pack_images(source, o.file, notes);
   for (const std::string& note : notes) print_error(fmt::format("pack_images: note: {}\n", note));
   Console().line(fmt::format("{}: {:.1f} MiB of images. Train with --dataset packed --data {}",
-                             o.file, static_cast<double>(bytes) / (1 << 20), o.file));
+                             o.file, bytes * 0x1p-20, o.file));
   return kExitSuccess;
 }
 
@@ -53,11 +52,8 @@ int run(const PackOptions& o) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  PackOptions options;
-  const ProgramText program{"pack_images", "Packs a folder of photos into one HDF5 file",
-                            "pack_images [OPTIONS] FOLDER FILE"};
-  return run_or_print_help(
-      argc, argv, "pack_images",
-      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
-      [&](World&) { return run(options); }, Start::single);
+  return run_use<PackOptions>(argc, argv, {"pack_images"},
+                              {"pack_images", "Packs a folder of photos into one HDF5 file",
+                               "pack_images [OPTIONS] FOLDER FILE"},
+                              declare, run);
 }

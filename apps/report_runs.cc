@@ -39,11 +39,8 @@ int run(const PageOptions& o) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  PageOptions options;
-  const ProgramText program{"report_runs", "Writes the page of a run, report.html",
-                            "report_runs [OPTIONS] RUN..."};
   return run_without_ranks(
-      "report_runs",
-      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }),
-      [&] { return run(options); });
+      argc, argv,
+      {"report_runs", "Writes the page of a run, report.html", "report_runs [OPTIONS] RUN..."},
+      declare, run);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <set>
 
 #include "apps/audit/checkpoints.h"
@@ -81,8 +80,7 @@ struct Audited {
 
   /// Empty: there is no checkpoint of this step.
   fs::path file(std::int64_t step) const {
-    const auto found = checkpoints.find(step);
-    return found == checkpoints.end() ? fs::path() : found->second;
+    return checkpoints.contains(step) ? checkpoints.at(step) : fs::path();
   }
 };
 
@@ -274,7 +272,7 @@ int run(const VerifyOptions& o, const Signals& signals) {
   for (const std::string& text : found) Console().line(text);
   verdict.faults = std::ssize(found);
   run.log.skipped.erase("");
-  line("not compared", fmt::format("{}", fmt::join(run.log.skipped, ", ")));
+  line("not compared", joined(run.log.skipped, ", "));
   verdict.print();
   return verdict.exit_code();
 }
@@ -285,17 +283,12 @@ int run(const VerifyOptions& o, const Signals& signals) {
 int main(int argc, char** argv) {
   using namespace lockstep;
   const Signals signals;
-  std::string np = "--np";
-  for (int i = 1; i < argc; ++i)
-    if (std::string_view(argv[i]) == "-np") argv[i] = np.data();
-  VerifyOptions options;
-  const ProgramText program{"verify_run", "Trains stretches of a run again and compares their bits",
-                            "verify_run [OPTIONS] RUN"};
-  return run_without_ranks(
-      "verify_run",
-      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options = {}); }), [&] {
-        int code = kExitSuccess;
-        with_exit_code(kExitData, [&] { code = run(options, signals); });  // 1 is a verdict
-        return code;
-      });
+  return run_without_ranks(argc, argv,
+                           {"verify_run", "Trains stretches of a run again and compares their bits",
+                            "verify_run [OPTIONS] RUN"},
+                           declare, [&](const VerifyOptions& o) {
+                             int code = kExitSuccess;
+                             with_exit_code(kExitData, [&] { code = run(o, signals); });
+                             return code;  // 1 is a verdict
+                           });
 }

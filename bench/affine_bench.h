@@ -1,4 +1,4 @@
-// Tensors of noise, and the convolutions and dense layers of a model one by one, for benchmarks.
+// The convolutions and dense layers of a model one by one, on noise, for benchmarks.
 #pragma once
 
 #include <memory>
@@ -10,36 +10,6 @@
 #include "tests/support/wrapped_device.h"
 
 namespace lockstep {
-
-/// Owns the memory of its tensors, on `device`, which outlives it.
-class NoiseTensors {
- public:
-  explicit NoiseTensors(Device& device) : device_(device) {}
-
-  /// Uniform from -scale to scale, another sequence for each tensor.
-  View tensor(Shape shape, Type type, float scale = 1) {
-    const View view{memory(shape.count() * size_of(type)), shape, type};
-    const Memory host = device_.allocate(view.bytes() + 1, Place::host);
-    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
-    dispatch(type, [&](auto* tag) {
-      auto* to = reinterpret_cast<decltype(tag)>(host.get());
-      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = scale * random.uniform(-1, 1);
-    });
-    const std::unique_ptr<Stream> stream = device_.stream();
-    device_.copy(*stream, view.data, host.get(), view.bytes());
-    stream->synchronize();
-    return view;
-  }
-  /// For example scratch; never null.
-  std::byte* memory(std::size_t bytes) {
-    memory_.push_back(device_.allocate(bytes + 1, Place::device));
-    return memory_.back().get();
-  }
-
- private:
-  Device& device_;
-  std::vector<Memory> memory_;
-};
 
 /// A device that records the convolutions and dense layers that are made on it.
 class RecordingDevice : public WrappedDevice {
@@ -83,20 +53,39 @@ class AffineBench {
  private:
   AffineBench(Device& device, std::unique_ptr<AffinePlan> plan, const PlanInput& input,
               Shape weights, Shape out)
-      : noise_(device),
+      : device_(device),
         stream_(device.stream()),
         plan_(std::move(plan)),
-        x_(noise_.tensor(input.x, input.type)),
-        y_(noise_.tensor(out, input.type)),
-        dy_(noise_.tensor(out, input.type)),
-        dx_(noise_.tensor(input.x, input.type)),
-        w_(noise_.tensor(weights, Type::f32)),
-        dw_(noise_.tensor(weights, Type::f32)),
-        b_(noise_.tensor({weights[0]}, Type::f32)),
-        db_(noise_.tensor({weights[0]}, Type::f32)),
-        scratch_(noise_.memory(plan_->scratch_bytes())) {}
+        x_(tensor(input.x, input.type)),
+        y_(tensor(out, input.type)),
+        dy_(tensor(out, input.type)),
+        dx_(tensor(input.x, input.type)),
+        w_(tensor(weights, Type::f32)),
+        dw_(tensor(weights, Type::f32)),
+        b_(tensor({weights[0]}, Type::f32)),
+        db_(tensor({weights[0]}, Type::f32)),
+        scratch_(memory(plan_->scratch_bytes())) {}
 
-  NoiseTensors noise_;
+  /// Uniform from -1 to 1, another sequence for each tensor.
+  View tensor(Shape shape, Type type) {
+    const View view{memory(shape.count() * size_of(type)), shape, type};
+    const Memory host = device_.allocate(view.bytes(), Place::host);
+    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(memory_.size()));
+    dispatch(type, [&]<class T>(T*) {
+      auto* const to = reinterpret_cast<T*>(host.get());
+      for (std::int64_t i = 0; i < view.count(); ++i) to[i] = random.uniform(-1, 1);
+    });
+    device_.copy(*stream_, view.data, host.get(), view.bytes());
+    stream_->synchronize();
+    return view;
+  }
+  std::byte* memory(std::size_t bytes) {
+    memory_.push_back(device_.allocate(bytes, Place::device));
+    return memory_.back().get();
+  }
+
+  Device& device_;
+  std::vector<Memory> memory_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<AffinePlan> plan_;
   View x_, y_, dy_, dx_, w_, dw_, b_, db_;

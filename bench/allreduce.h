@@ -1,5 +1,5 @@
-// The parts of bench_allreduce: the time of an all-reduce and the least time that it can take, the
-// report of the results, and the schedule of an all-reduce in words and as a picture.
+// The parts of bench_allreduce: the time of an all-reduce and the least time that it can take, and
+// the report of the results.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithms/algorithms.h"
 #include "collectives/comm/comm.h"
 #include "src/base/view.h"
 
@@ -39,9 +38,9 @@ std::string table_line(const AllreduceRow& row, int ranks);
 /// One object, without a newline.
 std::string json_line(const AllreduceRow& row, int ranks);
 
-/// After the table: the fastest reducer by range of sizes, with its speed as a multiple of that of
-/// kPeer ("4 B .. 1 KiB": "shared"), and the average bus bandwidth of each reducer over all sizes.
-/// One rank sends nothing, so that it has neither.
+/// After the table: the fastest reducer at each size, with its speed as a multiple of that of
+/// kPeer, and the average bus bandwidth of each reducer over all sizes. One rank sends nothing, so
+/// that it has neither.
 std::string results_text(const std::vector<AllreduceRow>& rows, int ranks);
 
 /// MPI_Allreduce in fp32, in place and blocking: the peer in every table.
@@ -78,8 +77,5 @@ class AllreduceBound {
   int hosts_;
   double bytes_per_s_ = 0;  ///< between hosts
 };
-
-/// The actions of each rank in each round: "rank 0 sends 8..15 to 1, adds 0..7 from 1".
-std::string explain(const AlgorithmEntry& algorithm, int ranks, std::int64_t elements);
 
 }  // namespace lockstep

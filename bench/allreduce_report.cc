@@ -13,26 +13,11 @@ std::string number_or(const std::optional<double>& value, const char* without) {
   return value ? fmt::format("{:.1f}", *value) : without;
 }
 
-/// "1.5 KiB"
-std::string size_name(std::int64_t bytes) {
-  const char* units[] = {"B", "KiB", "MiB", "GiB"};
-  auto value = static_cast<double>(bytes);
-  int unit = 0;
-  for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
-  return fmt::format("{:.4g} {}", value, units[unit]);
-}
-
-/// The reducer with the least median by range of sizes. `auto` is one of the others, so it counts
-/// only beside the peer.
+/// The reducer with the least median at each size. `auto` is one of the others, so it counts only
+/// beside the peer.
 std::string ranking(const std::vector<AllreduceRow>& rows) {
-  struct Winner {
-    std::int64_t from, to;
-    std::string winner;
-    double least = 0, most = 0;  ///< times as fast as the peer
-  };
-  const bool others = std::any_of(rows.begin(), rows.end(), [&](const AllreduceRow& row) {
-    return row.reducer != "auto" && row.reducer != kPeer;
-  });
+  const bool others = std::ranges::any_of(
+      rows, [](const AllreduceRow& row) { return row.reducer != "auto" && row.reducer != kPeer; });
   std::map<std::int64_t, const AllreduceRow*> best, peers;
   for (const AllreduceRow& row : rows) {
     if (row.reducer == kPeer) peers[row.bytes] = &row;
@@ -40,26 +25,13 @@ std::string ranking(const std::vector<AllreduceRow>& rows) {
     const AllreduceRow*& least = best[row.bytes];
     if (!least || row.median_us < least->median_us) least = &row;
   }
-  std::vector<Winner> winners;
+  std::string text = fmt::format("{:<11}{:<20}times {}\n", "size (B)", "fastest reducer", kPeer);
   for (const auto& [bytes, row] : best) {
-    const double ratio = peers.contains(bytes) ? peers[bytes]->median_us / row->median_us : 0;
-    if (winners.empty() || winners.back().winner != row->reducer)
-      winners.push_back({bytes, bytes, row->reducer, ratio, ratio});
-    Winner& last = winners.back();
-    last.to = bytes;
-    last.least = std::min(last.least, ratio);
-    last.most = std::max(last.most, ratio);
-  }
-  std::string text =
-      fmt::format("{:<24}{:<20}{}\n", "fastest", "reducer", fmt::format("times {}", kPeer));
-  for (const Winner& s : winners) {
-    const std::string range =
-        s.from == s.to ? size_name(s.from) : size_name(s.from) + " .. " + size_name(s.to);
-    const std::string ratio = s.most == 0 ? "-"
-                              : s.least == s.most
-                                  ? fmt::format("{:.2f}", s.most)
-                                  : fmt::format("{:.2f} to {:.2f}", s.least, s.most);
-    text += fmt::format("{:<24}{:<20}{}\n", range, s.winner, ratio);
+    const auto peer = peers.find(bytes);
+    text += fmt::format("{:<11}{:<20}{}\n", bytes, row->reducer,
+                        peer == peers.end()
+                            ? "-"
+                            : fmt::format("{:.2f}", peer->second->median_us / row->median_us));
   }
   return text;
 }
@@ -67,10 +39,8 @@ std::string ranking(const std::vector<AllreduceRow>& rows) {
 /// The mean over all sizes, as in nccl-tests, in the order of the table.
 std::string average_bandwidths(const std::vector<AllreduceRow>& rows, int ranks) {
   std::string text = fmt::format("{:<20}{}\n", "reducer", "average bus bandwidth, GB/s");
-  std::vector<std::string> done;
   for (const AllreduceRow& first : rows) {
-    if (std::find(done.begin(), done.end(), first.reducer) != done.end()) continue;
-    done.push_back(first.reducer);
+    if (first.bytes != rows.front().bytes) break;  // each size has the same reducers
     double sum = 0;
     int sizes = 0;
     for (const AllreduceRow& row : rows) {

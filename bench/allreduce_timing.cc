@@ -1,6 +1,5 @@
 // The time of an all-reduce on the ranks of this run, and its bound.
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <vector>
 
@@ -62,11 +61,10 @@ double median(std::vector<double> values) {
 int iterations_for(double ns) { return static_cast<int>(std::clamp(150e6 / ns, 7.0, 2000.0)); }
 
 std::int64_t count_wrong(const Comm& comm, const Subject& subject, const TimingOptions& options) {
-  std::array<float, kPeriod> own{}, sums{};
-  for (std::int64_t at = 0; at < kPeriod; ++at) {
-    const auto i = static_cast<std::size_t>(at);
-    own[i] = part(comm.rank(), at, 3, options);
-    for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, at, 3, options);
+  float own[kPeriod], sums[kPeriod] = {};
+  for (std::int64_t i = 0; i < kPeriod; ++i) {
+    own[i] = part(comm.rank(), i, 3, options);
+    for (int rank = 0; rank < comm.size(); ++rank) sums[i] += part(rank, i, 3, options);
   }
   float* values = subject.place(0);
   for (std::int64_t i = 0; i < subject.count; ++i) values[i] = own[i % kPeriod];

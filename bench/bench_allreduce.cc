@@ -5,12 +5,10 @@
 #include "apps/options/command_line.h"
 #include "apps/options/help.h"
 #include "bench/allreduce.h"
-#include "collectives/algorithms/algorithms.h"
 #include "collectives/comm/flight_recorder.h"
 #include "collectives/reducer.h"
 #include "src/base/plural.h"
 #include "src/base/round_up.h"
-#include "src/base/table.h"
 #include "src/base/text.h"
 
 namespace lockstep {
@@ -23,9 +21,6 @@ struct BenchOptions {
   int factor = 4;
   TimingOptions timing;
   bool json = false;
-  std::string explain;
-  int explained_ranks = 4;
-  std::int64_t explained_elements = 0;
 };
 
 constexpr std::string_view kUnits = "KMG";
@@ -76,23 +71,6 @@ void declare(OptionRows& rows, BenchOptions& o) {
             {"fp32", "bf16", "fp16"});
   rows.flag("--check", o.timing.check, "Comparison of all elements of one sum");
   rows.flag("--json", o.json, "One JSON object per measurement instead of a table");
-  rows.group("Instead of measurements");
-  rows.text("--explain", o.explain, "NAME", "Algorithm to print in words [none]").example("ring");
-  rows.number("--ranks", o.explained_ranks, Bounds::at_least(1, 1024), "Ranks for --explain")
-      .example("8 --explain ring");
-  rows.optional_number("--elements", o.explained_elements, Bounds::at_least(1, 0x1p40),
-                       "Elements for --explain [4 per rank]")
-      .example("16 --explain ring");
-}
-
-/// The output of --explain; empty without it.
-std::string explanation(OptionRows& rows, const BenchOptions& o) {
-  const int ranks = o.explained_ranks;
-  const std::int64_t elements = o.explained_elements > 0 ? o.explained_elements : 4 * ranks;
-  if (!o.explain.empty()) return explain(find(algorithms(), o.explain), ranks, elements);
-  for (const char* name : {"--ranks", "--elements"})
-    if (rows.at(name).given()) fail_usage("{} needs --explain. Pass both.", name);
-  return "";
 }
 
 bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
@@ -107,8 +85,6 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
                             "Times Lockstep's all-reduces and MPI_Allreduce by size",
                             "mpirun -np 4 bench_allreduce [OPTIONS]"};
   if (!read_command_line(rows, program, argc, words.data(), text)) return false;
-  text = explanation(rows, o);
-  if (!text.empty()) return false;
   if (o.most < o.least)
     fail_usage("--max {} is less than --min {}. Pass a larger --max.", size_text(o.most),
                size_text(o.least));

@@ -85,8 +85,8 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
   const Dataset& data = *setup.data.train;
   const Type type = setup.options.model.precision;
   RecordingDevice recorder({std::shared_ptr<void>(), &device});
-  Model(recorder, setup.entry, data.sample_shape(), data.classes(), setup.plan.shard_batch, type,
-        /*training=*/true);
+  Model(recorder, setup.entry, data.sample_shape().with_batch(setup.plan.shard_batch),
+        data.classes(), type, /*training=*/true);
   FloorTimes times;
   const auto time_passes = [&](const auto& specs) {
     for (const auto& spec : specs) {

@@ -27,15 +27,9 @@
 namespace lockstep {
 namespace {
 
-/// In the order of the forward pass.
-struct LayerLoad {
-  std::int64_t parameters = 0;
-  double operations = 0;  ///< of one image in the forward pass, up to a factor
-};
-
 struct Network {
   std::string name;
-  std::vector<LayerLoad> layers;
+  std::vector<LayerSummary> layers;  ///< in the order of the forward pass
   double step_seconds;  ///< of a single rank
 };
 
@@ -53,11 +47,8 @@ Network network_of(const std::string& name, double compute_ms) {
   if (compute_ms == 0 && known == std::end(kStepSeconds))
     fail_usage("--network {} needs the time of its step. Pass --compute-ms.", name);
   const int classes = entry.sample[1] > 100 ? 1000 : 10;
-  const Model model(*device, entry, entry.sample, classes, 1, Type::f32, /*training=*/true);
-  Network network{name, {}, compute_ms > 0 ? compute_ms * 1e-3 : known->second};
-  for (const LayerSummary& layer : model.layers())
-    network.layers.push_back({layer.parameters, layer.multiply_adds});
-  return network;
+  const Model model(*device, entry, entry.sample, classes, Type::f32, /*training=*/true);
+  return {name, model.layers(), compute_ms > 0 ? compute_ms * 1e-3 : known->second};
 }
 
 /// The hosts, with one rank each.
@@ -107,13 +98,13 @@ void predict(const Network& network, const Machines& machines, const Shares& sha
   const double alone = network.step_seconds * machines.hosts_per_core / balance(shares);
   // A third of the work is the forward pass. Gradients become ready from the last layer on.
   double operations = 0;
-  for (const LayerLoad& layer : network.layers) operations += layer.operations;
+  for (const LayerSummary& layer : network.layers) operations += layer.multiply_adds;
   double computed = alone / 3;
   std::vector<Range> parts;
   std::vector<double> part_ready;
   std::int64_t end = 0;
   for (auto layer = network.layers.rbegin(); layer != network.layers.rend(); ++layer) {
-    computed += alone * 2 / 3 * layer->operations / operations;
+    computed += alone * 2 / 3 * layer->multiply_adds / operations;
     if (layer->parameters == 0) continue;
     parts.push_back({end, layer->parameters});
     part_ready.push_back(computed);

@@ -4,7 +4,7 @@ set(LOCKSTEP_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO (if nvcc, cuD
 set_property(CACHE LOCKSTEP_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(LOCKSTEP_WITH_CUDA OFF)
 # The files of src/device/cuda that every build compiles.
-set(LOCKSTEP_FREE_OF_CUDA affine.cc planner.cc product.cc response_norm.cc rows.cc)
+set(LOCKSTEP_FREE_OF_CUDA affine.cc plan.cc product.cc response_norm.cc rows.cc)
 
 include(${CMAKE_CURRENT_LIST_DIR}/python_packages.cmake)
 

@@ -48,7 +48,7 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
       continue;
     }
     const std::int64_t pieces = std::max<std::int64_t>(ceil_div(part.count, longest), 1);
-    const std::int64_t piece = (part.count + 16 * pieces - 1) / (16 * pieces) * 16;
+    const std::int64_t piece = round_up(ceil_div(part.count, pieces), 16);
     for (std::int64_t begin = part.begin; begin < part.end(); begin += piece) {
       buckets.push_back({begin, std::min(piece, part.end() - begin)});
     }

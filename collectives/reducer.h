@@ -36,7 +36,7 @@ struct ReducerTraits {
   /// on the shares of the ranks. Otherwise each rank has one row, the sum of all its shards.
   bool canonical = false;
   /// This rank's rows: memory like gradients(), one for each of its roots, of which the last is
-  /// gradients(). Empty: gradients() alone.
+  /// gradients().
   std::vector<float*> rows = {};
   /// start(), advance() and finish() call MPI. A second thread that calls them needs
   /// MPI_THREAD_MULTIPLE.
@@ -128,9 +128,6 @@ struct ReducerSpec {
   bool one_by_one = false;
 };
 
-/// traits().rows, or gradients() alone.
-std::vector<float*> rows_of(Reducer& reducer);
-
 struct ReducerEntry {
   static constexpr std::string_view kind = "reducer";
   std::string_view name;
@@ -152,7 +149,7 @@ const ReducerEntry& find_reducer(std::string_view name);
 
 /// Makes the reducer `name`. "auto" selects one: in memory of the host shared on one host, and
 /// between hosts hierarchical or the fastest of three, all in canonical order. For GPUs see
-/// collectives/reducers/device_choice.h; a single rank with a GPU adds nothing. A reducer of the
+/// collectives/reducers/nccl.h; a single rank with a GPU adds nothing. A reducer of the
 /// host is staged if the host may not touch the device's memory. Throws the same Error with the
 /// reason on all ranks if it cannot run. All ranks pass the same `name` and `spec`, except
 /// `device`, `why`, `timeout_seconds` and `nccl_max_ctas`; else all throw an Error that names the

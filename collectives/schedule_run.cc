@@ -8,13 +8,6 @@
 namespace lockstep {
 namespace {
 
-template <class Visit>
-void for_each_chunk(Range range, std::int64_t chunk, Visit visit) {
-  for (std::int64_t begin = range.begin; begin < range.end(); begin += chunk) {
-    visit(Range{begin, std::min(chunk, range.end() - begin)});
-  }
-}
-
 std::int64_t most_added(const Schedule& schedule, int rank) {
   std::int64_t most = 0;
   for (const Round& round : schedule.rounds) {
@@ -30,14 +23,11 @@ std::int64_t most_added(const Schedule& schedule, int rank) {
 }  // namespace
 
 ScheduleRun::ScheduleRun(const Comm& comm, Schedule schedule, std::size_t chunk, int tag)
-    : comm_(comm),
+    : Exchange(comm, chunk, tag),
       schedule_(std::move(schedule)),
-      chunk_(static_cast<std::int64_t>(chunk / sizeof(float))),
-      tag_(tag),
-      round_(schedule_.rounds.size()) {
-  scratch_.resize(schedule_.scratch);
-  staging_.resize(most_added(schedule_, comm.rank()));
-}
+      scratch_(schedule_.scratch),
+      staging_(most_added(schedule_, comm.rank())),
+      round_(schedule_.rounds.size()) {}
 
 float* ScheduleRun::at(std::int64_t address) {
   return address < schedule_.count ? bucket_ + address
@@ -52,60 +42,18 @@ void ScheduleRun::start(std::span<float* const> rows, float* sum) {
 }
 
 void ScheduleRun::begin_round() {
-  pending_.clear();
-  additions_.clear();
-  const Round& round = schedule_.rounds[round_];
   float* staging = staging_.data();
-  const auto post = [&](const Action& action, Range chunk) {
-    MPI_Request& request = pending_.emplace_back();
-    Addition& addition = additions_.emplace_back();
-    float* place = at(chunk.begin);
-    const int count = static_cast<int>(chunk.count);
-    if (action.verb == Verb::send) {
-      check(MPI_Isend(place, count, MPI_FLOAT, action.peer, tag_, raw(comm_), &request));
-      return;
-    }
-    if (action.verb == Verb::add) {
-      addition = {place, staging, chunk.count};
-      place = staging;
-      staging += chunk.count;
-    }
-    check(MPI_Irecv(place, count, MPI_FLOAT, action.peer, tag_, raw(comm_), &request));
-  };
   // Receives before sends, so that messages arrive in their final place.
   for (const bool sends : {false, true}) {
-    for (const Action& action : round) {
-      if (action.peer == comm_.rank() || (action.verb == Verb::send) != sends) continue;
-      for_each_chunk(action.range, chunk_, [&](Range chunk) { post(action, chunk); });
+    for (const auto& [verb, peer, range, source] : schedule_.rounds[round_]) {
+      if (peer == comm_.rank() || (verb == Verb::send) != sends) continue;
+      float* const place = at(range.begin);
+      const bool adds = verb == Verb::add;
+      post(sends, peer, adds ? staging : place, range.count * sizeof(float),
+           adds ? place : nullptr);
+      if (adds) staging += range.count;
     }
   }
-  left_ = pending_.size();
-}
-
-bool ScheduleRun::advance(bool wait) {
-  while (!done()) {
-    if (left_ > 0) {
-      completed_.resize(pending_.size());
-      int count = 0;
-      const int messages = static_cast<int>(pending_.size());
-      if (wait) {
-        check(MPI_Waitany(messages, pending_.data(), completed_.data(), MPI_STATUS_IGNORE));
-        count = 1;
-      } else {
-        check(MPI_Testsome(messages, pending_.data(), &count, completed_.data(),
-                           MPI_STATUSES_IGNORE));
-      }
-      for (int i = 0; i < count; ++i) {
-        const auto message = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
-        const Addition& addition = additions_[message];
-        add(addition.to, addition.from, addition.count);
-      }
-      left_ -= static_cast<std::size_t>(count);
-      if (left_ > 0) return true;
-    }
-    end_round();
-  }
-  return false;
 }
 
 void ScheduleRun::end_round() {

@@ -1,7 +1,6 @@
 #include "collectives/shard_sum.h"
 
 #include <algorithm>
-#include <string>
 
 #include "src/base/error.h"
 #include "src/device/each.h"
@@ -20,11 +19,7 @@ struct AddSum {
 ShardSum::ShardSum(Device& device, std::span<float* const> roots, std::int64_t count, Range own,
                    int all)
     : device_(device), count_(count) {
-  if (count < 0 || own.count < 1) {
-    throw Error("ShardSum cannot be made for " + std::to_string(own.count) + " shards of " +
-                    std::to_string(count) + " elements. Pass at least 1 shard.",
-                kExitUsage);
-  }
+  expect(count >= 0 && own.count > 0, "a rank adds at least one shard of gradients");
   fold_ = Fold::of(single_shards(own), all);
   expect(roots.size() == fold_.left.size(), "a rank has another number of roots");
   sums_.assign(roots.begin(), roots.end() - 1);

@@ -19,21 +19,6 @@
 #include "src/device/host.h"
 
 namespace lockstep {
-namespace {
-
-/// Seconds for the first messages between hosts. The program reads its own --timeout later.
-double start_limit(int argc, char** argv) {
-  constexpr double kLeast = 30;  // a busy machine may need some
-  double limit = Watchdog::kDefaultTimeout;
-  for (int i = 1; i < argc; ++i) {
-    std::sscanf(argv[i], "--timeout=%lf", &limit);
-    if (std::string_view(argv[i - 1]) == "--timeout") limit = std::atof(argv[i]);
-  }
-  return std::max(limit, kLeast);
-}
-
-}  // namespace
-
 void World::check_launch(int size) const {
   const std::string problem = launch_problem(::getenv, size, start_);
   if (!problem.empty()) throw Error(is_first_task(::getenv) ? problem : "", kExitUsage);
@@ -52,8 +37,7 @@ int World::begin_mpi(int* argc, char*** argv) {
     check_launch(0);
     for (const auto& [name, value] : network_layers(::getenv, own_interfaces()))
       ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
-    const VerboseStart verbose;
-    check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted));
+    with_start_errors([&] { check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &granted)); });
   } else {
     check(MPI_Query_thread(&granted));
   }
@@ -68,8 +52,7 @@ World::World(int* argc, char*** argv, const std::string& program, Start start)
     : program_(program), start_(start) {
   std::optional<StartWatch> start_watch(std::in_place, program);
   threads_allowed_ = begin_mpi(argc, argv) >= MPI_THREAD_MULTIPLE;
-  if (argc != nullptr && !on_one_host(::getenv))
-    start_watch->expect_messages(start_limit(*argc, *argv));
+  if (!on_one_host(::getenv)) start_watch->expect_messages();
   use_default_floating_point();  // MPI loads libraries
   const Comm all = comm(), node = all.node();
   try {

@@ -50,33 +50,54 @@ HOST_DEVICE void sum_of_blocks(const float* partial, std::int64_t blocks, std::i
   add_blocks(blocks, count, team, term, sums);
 }
 
-/// parts[block * kSums + n]: sum n over a block's elements. element(i, terms) writes the kSums
-/// terms of element i. Element::loaded(), if it exists, returns an element that reads the step's
-/// rates through no pointer.
-template <class Element>
-struct BlockSums {
-  Element element;
-  std::int64_t count, blocks;
-  double* parts;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t block, Team team) const {
-    double sums[Element::kSums] = {};
-    const std::int64_t begin = count * block / blocks, end = count * (block + 1) / blocks;
-    if constexpr (requires { element.loaded(); }) {
-      add_up(team, begin, end, element.loaded(), sums);
-    } else {
-      add_up(team, begin, end, element, sums);
-    }
-    if (team.lane != 0) return;
-    for (int n = 0; n < Element::kSums; ++n) parts[block * Element::kSums + n] = sums[n];
+/// to[c] = the sum of column c. A body of each_column().
+struct SumOfBlocks {
+  const float* partial;
+  float* to;
+  std::int64_t blocks, columns;
+  template <int kMost, class Count, class Team>
+  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
+    double sum[kMost];
+    sum_of_blocks(partial + c, blocks, columns, count, team, sum);
+    if (team.lane == 0) write(to + c, count, [&](int k) { return static_cast<float>(sum[k]); });
   }
 };
 
-/// Enqueues the sums of `count` elements: `blocks` * Element::kSums doubles in `parts`.
-template <class Element>
-void enqueue_block_sums(Stream& stream, std::int64_t count, std::int64_t blocks,
-                        const Element& element, double* parts) {
-  each_row(stream, blocks, count / blocks, BlockSums<Element>{element, count, blocks, parts});
-}
+/// Neighbours of x and of the gradient of y.
+template <class X, class Dy>
+struct Pair {
+  X x;
+  Dy dy;
+};
+template <class X, class Dy>
+Pair(X, Dy) -> Pair<X, Dy>;
+
+/// partial[block]: the sums over the rows of a block of x [* dy], each column by itself, in fp32.
+/// Block sample * parts + part is one of the `parts` of a sample's `rows`. A body of each_block().
+template <class T, bool kProducts>
+struct SumParts {
+  static constexpr int kWidth = 4 / sizeof(T);
+  const T *x, *dy;
+  float* partial;
+  std::int64_t rows, columns, parts;
+  bool aligned() const { return aligned_for_packs<kWidth>(x, kProducts ? dy : x); }
+
+  template <int kMost, class Count>
+  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
+    const std::int64_t sample = quotient(block, parts), part = block - sample * parts;
+    float sum[kMost];
+    for (int k = 0; k < count; ++k) sum[k] = 0;
+    const auto load = [&](std::int64_t row) {
+      const std::int64_t place = (sample * rows + row) * columns + c;
+      return Pair{read(x + place, count), read((kProducts ? dy : x) + place, count)};
+    };
+    for_rows<8>(rows * part / parts, rows * (part + 1) / parts, count, load,
+                [&](std::int64_t, const auto& row) {
+                  for_columns(
+                      count, [&](int k) { sum[k] += kProducts ? row.x[k] * row.dy[k] : row.x[k]; });
+                });
+    write(partial + block * columns + c, count, [&](int k) { return sum[k]; });
+  }
+};
 
 }  // namespace lockstep

@@ -1,6 +1,8 @@
 #include "net/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -17,21 +19,16 @@ namespace {
 /// The step that a file name stands for: "step-0000001000.h5". Nothing for other names.
 std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
-  if (!name.starts_with("step-") || !name.ends_with(".h5") || name.size() < 18 || name.size() > 26)
-    return {};
-  const std::string digits = name.substr(5, name.size() - 8);
-  if (digits.find_first_not_of("0123456789") != std::string::npos) return {};
-  return std::stoll(digits);
+  std::int64_t step = -1;
+  if (name.starts_with("step-")) std::from_chars(&name[5], &name[name.size()], step);
+  return step >= 0 && name == checkpoint_name(step) ? std::optional(step) : std::nullopt;
 }
 
-std::size_t size_of(const Parameter& parameter) {
-  return static_cast<std::size_t>(parameter.shape.count());
-}
-
-/// Throws unless `file` holds `section` with exactly the parameters of `layout`. Those of the layer
-/// `without` may have other shapes.
-void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const Layout& layout,
+/// Throws unless `checkpoint` holds `section` with exactly the parameters of `layout`. Those of the
+/// layer `without` may have other shapes.
+void compare(const Checkpoint& checkpoint, const Hdf5Reader& reader, const Layout& layout,
              const Section& section, int without) {
+  const std::string file = checkpoint.file().string();
   const std::string prefix = section.name + "/";
   std::set<std::string> spare;
   for (const std::string& name : reader.arrays()) {
@@ -41,17 +38,15 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
     fail(
         "{} has no section '{}', because its run had other options. Pass the same options, or use "
         "another checkpoint or checkpoint directory.",
-        file.string(), section.name);
+        file, section.name);
   }
   const auto differs = [&](const std::string& difference) {
-    const auto model = reader.attributes().find("model");
-    const bool named =
-        model != reader.attributes().end() && std::holds_alternative<std::string>(model->second);
+    const auto& texts = checkpoint.metadata().texts;
+    const auto model = texts.find("model");
     fail(
         "{} belongs to another model{}: {}. Use that model, or another checkpoint or checkpoint "
         "directory.",
-        file.string(), named ? " ('" + std::get<std::string>(model->second) + "')" : "",
-        difference);
+        file, model != texts.end() ? " ('" + model->second + "')" : "", difference);
   };
   for (const Parameter& parameter : layout.parameters) {
     if (!section.holds(parameter)) continue;
@@ -65,11 +60,6 @@ void compare(const Hdf5Reader& reader, const std::filesystem::path& file, const 
     }
   }
   if (!spare.empty()) differs(fmt::format("it has {}, which this model lacks", *spare.begin()));
-}
-
-std::unique_ptr<Hdf5Reader> reader_of(const std::filesystem::path& file) {
-  require_kind(file, kCheckpointFile);
-  return std::make_unique<Hdf5Reader>(file);
 }
 
 CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::path& file) {
@@ -113,8 +103,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
   for (const ConstSection& section : sections) {
     for (const Parameter& parameter : layout.parameters) {
       if (!section.holds(parameter)) continue;
-      writer.array(section.name + "/" + parameter.name, parameter.shape,
-                   {section.arena + parameter.range.begin, size_of(parameter)});
+      writer.array(section.name + "/" + parameter.name, parameter.shape, section.values(parameter));
     }
   }
   writer.commit();
@@ -132,7 +121,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
     fail("cannot read the checkpoint directory {}: {}. Use another one.", directory.string(),
          error.message());
   }
-  std::sort(found.rbegin(), found.rend());
+  std::ranges::sort(found, std::ranges::greater{});
   std::vector<std::filesystem::path> files;
   for (auto& [step, file] : found) files.push_back(std::move(file));
   return files;
@@ -140,7 +129,8 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
 
 Checkpoint::Checkpoint(std::filesystem::path file) : file_(std::move(file)) {
   read_complete(file_, [&] {
-    reader_ = reader_of(file_);
+    require_kind(file_, kCheckpointFile);
+    reader_ = std::make_unique<Hdf5Reader>(file_);
     metadata_ = facts_of(*reader_, file_);
   });
 }
@@ -148,9 +138,8 @@ Checkpoint::Checkpoint(std::filesystem::path file) : file_(std::move(file)) {
 Checkpoint::~Checkpoint() = default;
 
 bool Checkpoint::has(const std::string& section) const {
-  const std::vector<std::string> names = reader_->arrays();
-  return std::any_of(names.begin(), names.end(),
-                     [&](const std::string& name) { return name.starts_with(section + "/"); });
+  return std::ranges::any_of(
+      reader_->arrays(), [&](const std::string& name) { return name.starts_with(section + "/"); });
 }
 
 void Checkpoint::verify() const {
@@ -164,12 +153,11 @@ std::optional<Shape> Checkpoint::shape(const Section& section, const Parameter& 
 
 void Checkpoint::load(const Layout& layout, const std::vector<Section>& sections,
                       int without) const {
-  for (const Section& section : sections) compare(*reader_, file_, layout, section, without);
+  for (const Section& section : sections) compare(*this, *reader_, layout, section, without);
   for (const Section& section : sections) {
     for (const Parameter& parameter : layout.parameters) {
       if (!section.holds(parameter) || parameter.layer == without) continue;
-      reader_->array(section.name + "/" + parameter.name,
-                     {section.arena + parameter.range.begin, size_of(parameter)});
+      reader_->array(section.name + "/" + parameter.name, section.values(parameter));
     }
   }
 }
@@ -231,7 +219,7 @@ std::vector<std::string> CheckpointPruner::prune(const std::filesystem::path& ne
   known_[newest] = {stamp_of(newest), true};
   const std::vector<std::filesystem::path> files = list_checkpoints(directory_);
   int good = 0;
-  for (auto file = std::find(files.begin(), files.end(), newest);
+  for (auto file = std::ranges::find(files, newest);
        file != files.end() && now_seconds() - begin < kSeconds; ++file) {
     if (!is_good(*file, warnings) || ++good <= keep_) continue;
     std::error_code error;

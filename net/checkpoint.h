@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct SectionOf {
   bool trained_only = false;
 
   bool holds(const Parameter& parameter) const { return parameter.trained() || !trained_only; }
+  std::span<Float> values(const Parameter& parameter) const {
+    return std::span(arena + parameter.range.begin, parameter.range.count);
+  }
 };
 using Section = SectionOf<float>;
 using ConstSection = SectionOf<const float>;
@@ -59,6 +63,12 @@ struct CheckpointMetadata {
   Position position;
   /// Any texts by name: "model", "options", "version", ... Those of a file are printable().
   std::map<std::string, std::string> texts;
+
+  /// Empty: there is no such text.
+  std::string text(const std::string& name) const {
+    const auto found = texts.find(name);
+    return found == texts.end() ? "" : found->second;
+  }
 };
 
 /// Writes <directory>/step-<position.step>.h5 as a whole or not at all. Returns the file. Needs

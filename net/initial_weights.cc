@@ -32,12 +32,6 @@ bool same_but_classes(Shape a, Shape b) {
   return a.rank() == b.rank() && a.with_batch(1) == b.with_batch(1);
 }
 
-std::string line_of_new_layer(const Parameter& parameter) {
-  return fmt::format(
-      "{} and the rest of its layer begin with zeros, because the file has other classes",
-      parameter.name);
-}
-
 /// Kolesnikov et al., Big Transfer, 2020: a new last layer begins with zeros. The loss is then
 /// that of a guess, and the first steps do not spoil the other layers.
 void clear_last_layer(const Layout& layout, float* parameters) {
@@ -59,7 +53,9 @@ std::vector<std::string> load_checkpoint(const std::filesystem::path& file, cons
     if (*there == parameter.shape && !other_classes) continue;
     checkpoint.load(layout, {weights}, last);
     clear_last_layer(layout, parameters);
-    return {line_of_new_layer(parameter)};
+    return {fmt::format(
+        "{} and the rest of its layer begin with zeros, because the file has other classes",
+        parameter.name)};
   }
   checkpoint.load(layout, {weights});
   return {};
@@ -100,9 +96,7 @@ void change_epsilon(const Layout& layout, float theirs, float ours, float* param
   for (const Parameter& gamma : layout.parameters) {
     if (!gamma.name.ends_with("/gamma")) continue;
     const std::string name = gamma.name.substr(0, gamma.name.rfind('/')) + "/variance";
-    const auto variance =
-        std::find_if(layout.parameters.begin(), layout.parameters.end(),
-                     [&](const Parameter& parameter) { return parameter.name == name; });
+    const auto variance = std::ranges::find(layout.parameters, name, &Parameter::name);
     if (variance == layout.parameters.end()) continue;
     for (std::int64_t i = 0; i < gamma.shape.count(); ++i) {
       const float value = parameters[variance->range.begin + i];
@@ -137,20 +131,21 @@ Matches match(const TensorFile& reader, const std::filesystem::path& file, const
   std::vector<std::string> fresh;
   for (const Parameter& parameter : layout.parameters) {
     const std::string name = matches.naming.of(parameter);
-    const auto found = reader.tensors().find(name);
+    const bool is_last = parameter.layer == last;
     std::vector<std::int64_t> wanted = pytorch_shape(parameter);
-    if (found != reader.tensors().end() && !(other_classes && parameter.layer == last) &&
-        without_ones(found->second.shape) == without_ones(wanted)) {
-      matches.pairs.emplace_back(&parameter, name);
-      continue;
+    std::string is = "is missing";
+    bool fits = true;
+    if (const auto found = reader.tensors().find(name); found != reader.tensors().end()) {
+      const std::vector<std::int64_t>& shape = found->second.shape;
+      if (!(other_classes && is_last) && without_ones(shape) == without_ones(wanted)) {
+        matches.pairs.emplace_back(&parameter, name);
+        continue;
+      }
+      is = fmt::format("is {}", fmt::join(shape, "x"));
+      if (!shape.empty()) wanted[0] = shape[0];
+      fits = shape == wanted;
     }
-    const std::string is = found == reader.tensors().end()
-                               ? "is missing"
-                               : fmt::format("is {}", fmt::join(found->second.shape, "x"));
-    if (found != reader.tensors().end() && !found->second.shape.empty())
-      wanted[0] = found->second.shape[0];
-    const bool fits = found == reader.tensors().end() || found->second.shape == wanted;
-    if (parameter.layer == last && fits) {
+    if (is_last && fits) {
       fresh.push_back(parameter.name);
       continue;
     }
@@ -183,7 +178,7 @@ std::vector<std::string> load_tensors(const TensorFile& reader, const std::files
     from_pytorch(*parameter, reader.read(name), &loaded[parameter->range.begin]);
   if (const TimmNetwork* timm = matches.naming.timm; timm != nullptr && timm->epsilon > 0)
     change_epsilon(layout, timm->epsilon, timm->other_epsilon, loaded.data());
-  std::copy(loaded.begin(), loaded.end(), parameters);
+  std::ranges::copy(loaded, parameters);
   return matches.lines;
 }
 
@@ -194,11 +189,8 @@ CheckpointMetadata initial_metadata(const std::filesystem::path& file) {
   if (!tensors) return read_metadata(file);
   CheckpointMetadata metadata;
   metadata.texts["model"] = printable(tensors->metadata["model"]);
-  std::string& classes = metadata.texts["class_names"];
-  for (const std::string& name : texts_of_list(tensors->metadata["class_names"])) {
-    if (!classes.empty()) classes += '\n';
-    classes += printable(name);
-  }
+  metadata.texts["class_names"] = printable(
+      fmt::format("{}", fmt::join(texts_of_list(tensors->metadata["class_names"]), "\n")));
   return metadata;
 }
 

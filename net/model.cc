@@ -6,24 +6,20 @@
 
 namespace lockstep {
 
-namespace {
-
-NamedLayers build(const ModelEntry& entry, Shape sample, int classes) {
+static NamedLayers build(const ModelEntry& entry, Shape sample, int classes) {
   require_fit(entry, sample);
   return entry.build(sample, classes);
 }
 
-}  // namespace
-
-Model::Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
-             Type type, bool training, const Model* other)
+Model::Model(Device& device, const ModelEntry& entry, Shape input, int classes, Type type,
+             bool training, const Model* other)
     : device_(device),
-      input_(sample.with_batch(batch)),
+      input_(input),
       type_(type),
       input_type_(entry.words ? Type::i32 : type),
       training_(training),
       lender_(other),
-      chain_(build(entry, sample, classes)) {
+      chain_(build(entry, input.with_batch(1), classes)) {
   Setup setup(device, type, training, /*input_gradient=*/false, /*name=*/"");
   output_ = chain_.setup(setup, input_);
   layers_ = std::move(setup.layers);
@@ -52,8 +48,7 @@ void Model::plan_parameters(std::vector<Parameter> parameters) {
   // Layers last to first, the parameters of each in its own order.
   std::vector<Parameter*> order;
   for (Parameter& parameter : parameters) order.push_back(&parameter);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Parameter* a, const Parameter* b) { return a->layer > b->layer; });
+  std::ranges::stable_sort(order, std::ranges::greater{}, &Parameter::layer);
   for (Parameter* parameter : order) {
     const bool fresh =
         layout_.parameters.empty() || layout_.parameters.back().layer != parameter->layer;

@@ -64,11 +64,11 @@ void require_fit(const ModelEntry& entry, Shape sample);
 /// owns activations and workspace. Parameters and gradients are arenas of the caller. One thread.
 class Model {
  public:
-  /// `batch` samples of shape `sample` at a time. Throws Error if they do not fit (require_fit) or
-  /// memory is short. `other`: outlives it, is used at other times, and lends its activations and
-  /// workspace; null: none.
-  Model(Device& device, const ModelEntry& entry, Shape sample, int classes, std::int64_t batch,
-        Type type, bool training, const Model* other = nullptr);
+  /// `input`: a batch of samples. Throws Error if they do not fit (require_fit) or memory is short.
+  /// `other`: outlives it, is used at other times, and lends its activations and workspace; null:
+  /// none.
+  Model(Device& device, const ModelEntry& entry, Shape input, int classes, Type type, bool training,
+        const Model* other = nullptr);
 
   const Layout& layout() const { return layout_; }
   /// Applies the run's groups to the layout, before its first use. Throws the usage Error if a

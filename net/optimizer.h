@@ -62,7 +62,7 @@ struct UpdateRates {
 };
 
 /// The workspace of a layerwise optimizer on the device: sums over the blocks of a parameter
-/// (net/block_sums.h), and the rates of its step.
+/// (net/optimizers/lengths.h), and the rates of its step.
 struct LayerScratch {
   double sums[2 * 1024];
   UpdateRates now;

@@ -27,7 +27,7 @@ bool matches(const std::string& pattern, const std::string& name) {
     }
     names.push_back(parameter.name);
   }
-  std::reverse(names.begin(), names.end());
+  std::ranges::reverse(names);
   fail_usage("--group {} matches no parameter. The parameters are {}", group.pattern,
              fmt::join(names, ", "));
 }
@@ -35,7 +35,7 @@ bool matches(const std::string& pattern, const std::string& name) {
 /// Parameter::schedule of a group with `epochs`.
 int schedule_of(double epochs, Layout& layout) {
   if (epochs == 0) return 0;
-  const auto known = std::find(layout.epochs.begin(), layout.epochs.end(), epochs);
+  const auto known = std::ranges::find(layout.epochs, epochs);
   const auto place = static_cast<int>(known - layout.epochs.begin()) + 1;
   if (known == layout.epochs.end()) layout.epochs.push_back(epochs);
   if (layout.epochs.size() >= Layout::kSchedules) {
@@ -47,12 +47,10 @@ int schedule_of(double epochs, Layout& layout) {
 
 }  // namespace
 
-const ParameterGroup* group_of(std::string_view name, std::span<const ParameterGroup> groups) {
-  const auto found = std::find_if(groups.begin(), groups.end(),
-                                  [name = std::string(name)](const ParameterGroup& group) {
-                                    return matches(group.pattern, name);
-                                  });
-  return found == groups.end() ? nullptr : &*found;
+const ParameterGroup* group_of(const std::string& name, std::span<const ParameterGroup> groups) {
+  for (const ParameterGroup& group : groups)
+    if (matches(group.pattern, name)) return &group;
+  return nullptr;
 }
 
 void apply_groups(std::span<const ParameterGroup> groups, Layout& layout) {
@@ -65,7 +63,7 @@ void apply_groups(std::span<const ParameterGroup> groups, Layout& layout) {
     parameter.decay = group->decay;
     parameter.schedule = schedule_of(group->epochs, layout);
   }
-  const auto unused = std::find(used.begin(), used.end(), false);
+  const auto unused = std::ranges::find(used, false);
   if (unused != used.end()) fail_empty(groups[unused - used.begin()], layout);
 }
 

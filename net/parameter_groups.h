@@ -25,7 +25,7 @@ struct ParameterGroup {
 ParameterGroup parse_group(const std::string& text);
 
 /// The first group whose pattern matches `name`; null: none does.
-const ParameterGroup* group_of(std::string_view name, std::span<const ParameterGroup> groups);
+const ParameterGroup* group_of(const std::string& name, std::span<const ParameterGroup> groups);
 
 /// Applies to each trained parameter of `layout` the first group whose pattern matches its name.
 /// Throws the usage Error, with the names of all parameters, if a group applies to none.

@@ -16,13 +16,9 @@ std::int64_t Layout::trainable() const {
 }
 
 Range Layout::range_of(int layer) const {
-  const auto first = std::find_if(parameters.begin(), parameters.end(),
-                                  [=](const Parameter& one) { return one.layer == layer; });
+  const auto first = std::ranges::find(parameters, layer, &Parameter::layer);
   expect(first != parameters.end(), "a layer has no parameters");
-  const auto range = std::find_if(layers.begin(), layers.end(), [&](const Range& one) {
-    return one.begin == first->range.begin;
-  });
-  return *range;
+  return *std::ranges::find(layers, first->range.begin, &Range::begin);
 }
 
 std::uint32_t hash_of(std::string_view name) {
@@ -34,15 +30,8 @@ std::uint32_t hash_of(std::string_view name) {
 namespace {
 
 float draw(Init::Kind kind, Random& random) {
-  switch (kind) {
-    case Init::Kind::constant:
-      return 1;
-    case Init::Kind::truncated_normal:
-      return random.truncated_normal();
-    case Init::Kind::uniform:
-      return random.uniform(-1, 1);
-  }
-  return 0;
+  if (kind == Init::Kind::constant) return 1;
+  return kind == Init::Kind::uniform ? random.uniform(-1, 1) : random.truncated_normal();
 }
 
 void let_through(const Parameter& filters, float* values) {

@@ -31,84 +31,71 @@ void for_places(const Parameter& parameter, F f) {
 }
 
 TimmNetwork vit_b_16() {
-  TimmNetwork network{.marker = "cls_token",
-                      .beginnings = {{"class_token", "cls_token"},
-                                     {"encoder.pos_embedding", "pos_embed"},
-                                     {"conv_proj.", "patch_embed.proj."},
-                                     {"encoder.ln.", "norm."},
-                                     {"heads.head.", "head."}}};
-  for (int block = 0; block < 12; ++block) {
-    const std::string from = fmt::format("encoder.layers.encoder_layer_{}.", block),
-                      to = fmt::format("blocks.{}.", block);
-    for (const auto& [name, other] : {std::pair("ln_1.", "norm1."),
-                                      {"self_attention.in_proj_", "attn.qkv."},
-                                      {"self_attention.out_proj.", "attn.proj."},
-                                      {"ln_2.", "norm2."},
-                                      {"mlp.0.", "mlp.fc1."},
-                                      {"mlp.3.", "mlp.fc2."}})
-      network.beginnings.emplace_back(from + name, to + other);
-  }
-  return network;
+  return {.marker = "cls_token",
+          .pieces = {{"class_token", "cls_token"},
+                     {"encoder.pos_embedding", "pos_embed"},
+                     {"conv_proj.", "patch_embed.proj."},
+                     {"encoder.ln.", "norm."},
+                     {"heads.head.", "head."},
+                     {"encoder.layers.encoder_layer_", "blocks."},
+                     {".ln_1.", ".norm1."},
+                     {".self_attention.in_proj_", ".attn.qkv."},
+                     {".self_attention.out_proj.", ".attn.proj."},
+                     {".ln_2.", ".norm2."},
+                     {".mlp.0.", ".mlp.fc1."},
+                     {".mlp.3.", ".mlp.fc2."}}};
 }
 
 TimmNetwork convnext_tiny() {
-  constexpr int kBlocks[] = {3, 3, 9, 3};
-  TimmNetwork network{.marker = "stem.0.weight",
-                      .beginnings = {{"features.0.", "stem."},
-                                     {"classifier.0.", "head.norm."},
-                                     {"classifier.2.", "head.fc."}}};
-  for (int stage = 0; stage < 4; ++stage) {
-    const std::string stages = fmt::format("stages.{}.", stage);
-    if (stage > 0)
-      network.beginnings.emplace_back(fmt::format("features.{}.", 2 * stage),
-                                      stages + "downsample.");
-    for (int block = 0; block < kBlocks[stage]; ++block) {
-      const std::string from = fmt::format("features.{}.{}.", 2 * stage + 1, block),
-                        to = stages + fmt::format("blocks.{}.", block);
-      for (const auto& [name, other] : {std::pair("block.0.", "conv_dw."),
-                                        {"block.2.", "norm."},
-                                        {"block.3.", "mlp.fc1."},
-                                        {"block.5.", "mlp.fc2."},
-                                        {"layer_scale", "gamma"}})
-        network.beginnings.emplace_back(from + name, to + other);
-    }
-  }
-  return network;
+  return {.marker = "stem.0.weight",
+          .pieces = {{"features.0.", "stem."},
+                     {"features.1.", "stages.0.blocks."},
+                     {"features.2.", "stages.1.downsample."},
+                     {"features.3.", "stages.1.blocks."},
+                     {"features.4.", "stages.2.downsample."},
+                     {"features.5.", "stages.2.blocks."},
+                     {"features.6.", "stages.3.downsample."},
+                     {"features.7.", "stages.3.blocks."},
+                     {".block.0.", ".conv_dw."},
+                     {".block.2.", ".norm."},
+                     {".block.3.", ".mlp.fc1."},
+                     {".block.5.", ".mlp.fc2."},
+                     {".layer_scale", ".gamma"},
+                     {"classifier.0.", "head.norm."},
+                     {"classifier.2.", "head.fc."}}};
 }
 
 TimmNetwork mobilenet_v3_large() {
-  constexpr int kBlocks[] = {2, 3, 4, 2, 3};  // of the stages from 1 on
+  // Block 2 is the squeeze and excitation, or else the last convolution.
   TimmNetwork network{.marker = "conv_stem.weight",
-                      .beginnings = {{"features.0.0.", "conv_stem."},
-                                     {"features.0.1.", "bn1."},
-                                     {"features.1.block.0.0.", "blocks.0.0.conv_dw."},
-                                     {"features.1.block.0.1.", "blocks.0.0.bn1."},
-                                     {"features.1.block.1.0.", "blocks.0.0.conv_pw."},
-                                     {"features.1.block.1.1.", "blocks.0.0.bn2."},
-                                     {"features.16.0.", "blocks.6.0.conv."},
-                                     {"features.16.1.", "blocks.6.0.bn1."},
-                                     {"classifier.0.", "conv_head."},
-                                     {"classifier.3.", "classifier."}},
+                      .pieces = {{"features.0.0.", "conv_stem."},
+                                 {"features.0.1.", "bn1."},
+                                 {"features.1.block.0.0.", "blocks.0.0.conv_dw."},
+                                 {"features.1.block.0.1.", "blocks.0.0.bn1."},
+                                 {"features.1.block.1.0.", "blocks.0.0.conv_pw."},
+                                 {"features.1.block.1.1.", "blocks.0.0.bn2."},
+                                 {"features.16.0.", "blocks.6.0.conv."},
+                                 {"features.16.1.", "blocks.6.0.bn1."},
+                                 {"classifier.0.", "conv_head."},
+                                 {"classifier.3.", "classifier."},
+                                 {".block.0.0.", ".conv_pw."},
+                                 {".block.0.1.", ".bn1."},
+                                 {".block.1.0.", ".conv_dw."},
+                                 {".block.1.1.", ".bn2."},
+                                 {".block.2.fc1.", ".se.conv_reduce."},
+                                 {".block.2.fc2.", ".se.conv_expand."},
+                                 {".block.2.0.", ".conv_pwl."},
+                                 {".block.2.1.", ".bn3."},
+                                 {".block.3.0.", ".conv_pwl."},
+                                 {".block.3.1.", ".bn3."}},
                       .epsilon = 1e-5f,
                       .other_epsilon = 1e-3f};
+  constexpr int kBlocks[] = {2, 3, 4, 2, 3};  // of the stages from 1 on
   int number = 2;
   for (int stage = 0; stage < 5; ++stage) {
-    for (int block = 0; block < kBlocks[stage]; ++block) {
-      const std::string from = fmt::format("features.{}.block.", number++),
-                        to = fmt::format("blocks.{}.{}.", stage + 1, block);
-      // Block 2 is the squeeze and excitation, or else the last convolution.
-      for (const auto& [name, other] : {std::pair("0.0.", "conv_pw."),
-                                        {"0.1.", "bn1."},
-                                        {"1.0.", "conv_dw."},
-                                        {"1.1.", "bn2."},
-                                        {"2.fc1.", "se.conv_reduce."},
-                                        {"2.fc2.", "se.conv_expand."},
-                                        {"2.0.", "conv_pwl."},
-                                        {"2.1.", "bn3."},
-                                        {"3.0.", "conv_pwl."},
-                                        {"3.1.", "bn3."}})
-        network.beginnings.emplace_back(from + name, to + other);
-    }
+    for (int block = 0; block < kBlocks[stage]; ++block)
+      network.pieces.emplace_back(fmt::format("features.{}.", number++),
+                                  fmt::format("blocks.{}.{}.", stage + 1, block));
   }
   return network;
 }
@@ -126,7 +113,7 @@ std::string pytorch_name(const std::string& parameter) {
   const auto part = kParts.find(parameter.substr(end + 1));
   std::string name = parameter.substr(0, end + 1) +
                      (part == kParts.end() ? parameter.substr(end + 1) : part->second);
-  std::replace(name.begin(), name.end(), '/', '.');
+  std::ranges::replace(name, '/', '.');
   // nn.MultiheadAttention has no layer for its inputs either.
   if (const std::size_t at = name.rfind(".in_proj."); at != name.npos) name[at + 8] = '_';
   return name;
@@ -138,10 +125,9 @@ void require_own_names(const std::vector<Parameter>& parameters) {
     names.emplace_back(one.name + "/", one.name);
     names.emplace_back(pytorch_name(one.name) + ".", one.name);
   }
-  std::sort(names.begin(), names.end());
-  const auto same =
-      std::adjacent_find(names.begin(), names.end(),
-                         [](const auto& a, const auto& b) { return b.first.starts_with(a.first); });
+  std::ranges::sort(names);
+  const auto same = std::ranges::adjacent_find(
+      names, [](const auto& a, const auto& b) { return b.first.starts_with(a.first); });
   if (same == names.end()) return;
   fail("the parameters {} and {} are both {} in a file. Rename one of their layers.", same->second,
        (same + 1)->second, same->first);
@@ -158,15 +144,17 @@ void from_pytorch(const Parameter& parameter, std::span<const float> from, float
   for_places(parameter, [&](std::int64_t arena, std::int64_t place) { to[arena] = from[place]; });
 }
 
-void to_pytorch(const Parameter& parameter, std::span<const float> from, float* to) {
+std::vector<float> to_pytorch(const Parameter& parameter, std::span<const float> from) {
+  std::vector<float> to(parameter.shape.count());
   for_places(parameter, [&](std::int64_t arena, std::int64_t place) { to[place] = from[arena]; });
+  return to;
 }
 
-std::string TimmNetwork::name_of(const std::string& name) const {
-  const auto found = std::find_if(beginnings.begin(), beginnings.end(),
-                                  [&](const auto& pair) { return name.starts_with(pair.first); });
-  if (found == beginnings.end()) return name;
-  return found->second + name.substr(found->first.size());
+std::string TimmNetwork::name_of(std::string name) const {
+  for (const auto& [from, to] : pieces) {
+    if (const std::size_t at = name.find(from); at != name.npos) name.replace(at, from.size(), to);
+  }
+  return name;
 }
 
 std::span<const TimmNetwork> timm_networks() {

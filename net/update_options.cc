@@ -125,12 +125,10 @@ void UpdateOptions::finish(OptionRows& rows) {
     OptionRow& row = rows.at("--" + each->first);
     const OptimizerOption* option = find_or_null(chosen.options, each->first);
     if (!option && row.given()) {
-      std::vector<std::string> known;
-      for (const OptimizerOption& its : chosen.options)
-        known.push_back(fmt::format("--{}", its.name));
+      const std::vector<std::string> known = names_of(chosen.options);
       fail_usage("{} is an option of --optimizer {}, not of {}, which has {}", row.where(),
                  owners_of(each->first), chosen.name,
-                 known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+                 known.empty() ? "none" : fmt::format("--{}", fmt::join(known, ", --")));
     }
     if (!option) {
       each = own.erase(each);

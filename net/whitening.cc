@@ -39,8 +39,8 @@ Eigen eigen_of(std::vector<double> a, std::size_t n) {
   }
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t i, std::size_t j) { return a[i * n + i] > a[j * n + j]; });
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::size_t i) { return a[i * n + i]; });
   Eigen eigen;
   for (const std::size_t i : order) {
     eigen.values.push_back(a[i * n + i]);
@@ -82,16 +82,14 @@ void whiten(const Dataset& train, const Layout& layout, const std::string& layer
             float* parameters) {
   constexpr std::int64_t kImages = 5000;
   constexpr double kEpsilon = 5e-4;
-  const auto weights =
-      std::find_if(layout.parameters.begin(), layout.parameters.end(),
-                   [&](const Parameter& p) { return p.name == layer + "/weights"; });
+  const auto weights = std::ranges::find(layout.parameters, layer + "/weights", &Parameter::name);
   require(weights != layout.parameters.end() && weights->shape.rank() == 4,
           "the network's whitens = \"{}\" names no convolution. Correct it.", layer);
   require(weights->shape[0] == 2 * weights->shape.row(),
           "the convolution {} whitens windows of {} values and has {} filters. Pass filters = {}.",
           layer, weights->shape.row(), weights->shape[0], 2 * weights->shape.row());
   const std::vector<float> filters = whitening_filters(train, weights->shape[1], kImages, kEpsilon);
-  std::copy(filters.begin(), filters.end(), parameters + weights->range.begin);
+  std::ranges::copy(filters, parameters + weights->range.begin);
 }
 
 }  // namespace lockstep

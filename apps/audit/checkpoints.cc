@@ -65,14 +65,6 @@ void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<st
   }
 }
 
-void require_progress(const CheckpointMetadata& metadata, const std::string& place) {
-  try {
-    RunProgress::from(metadata.texts, metadata.position.step);
-  } catch (const std::exception& error) {
-    fail("{} is damaged: {}", place, one_line(error.what()));
-  }
-}
-
 }  // namespace
 
 void add_checkpoint(const fs::path& file, RunLog& log) {
@@ -93,9 +85,13 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   for (const auto& [name, value] : reader.attributes())
     if (name != kFacts && name != kProgress)
       found[{"state", name}] = std::visit([](const auto& is) { return json(is); }, value);
-  if (const auto text = metadata.texts.find(kProgress); text != metadata.texts.end()) {
-    require_progress(metadata, place);
-    const json members = log.checked(text->second, place);
+  if (const std::string text = metadata.text(kProgress); !text.empty()) {
+    const json members = log.checked(text, place);
+    try {
+      RunProgress().read(members, step);
+    } catch (const std::exception& error) {
+      fail("{} is damaged: {}", place, one_line(error.what()));
+    }
     for (const auto& [name, value] : members.items()) found[{"progress", name}] = value;
   }
   for (const auto& [name, value] : facts.values().items()) found[{"fact", name}] = value;
@@ -147,7 +143,7 @@ Checkpoints add_checkpoints(const fs::path& folder, RunLog& log) {
 
 std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run) {
   std::vector<std::string> result;
-  std::map<std::pair<std::int64_t, std::string>, const LoggedValue*> known;
+  std::map<LoggedKey, const LoggedValue*> known;
   for (const LoggedValue& value : log.values) {
     const LoggedValue* const first =
         known.try_emplace({value.step, value.name}, &value).first->second;

@@ -3,18 +3,23 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <iterator>
+#include <thread>
 
 #include "apps/audit/checkpoints.h"
-#include "apps/audit/child.h"
 #include "apps/record/data_facts.h"
 #include "apps/record/replay_steps.h"
 #include "apps/record/run_files.h"
 #include "apps/supervise/command.h"
+#include "apps/supervise/processes.h"
 #include "net/checkpoint.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
@@ -101,6 +106,32 @@ int lock_folder(const fs::path& folder) {
     return file;
   ::close(file);
   return -1;
+}
+
+/// Runs `words` with stdout and stderr in `output`, in a process group of its own. The program
+/// gets SIGTERM if this process ends, even by SIGKILL, and for the first of `signals`. A second
+/// one kills its group. Returns the exit code. Throws Error if it cannot be started, or if a signal
+/// ended it or this program. The thread that calls it outlives the program.
+int run_program(const std::vector<std::string>& words, const fs::path& output,
+                const Signals& signals) {
+  const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const pid_t pid = spawn({.words = words, .output = file});
+  ::close(file);
+  require(pid > 0, "cannot start {}: {}. End other programs.", words.front(), std::strerror(errno));
+  int status = 0;
+  for (std::int64_t sent = 0; ::waitpid(pid, &status, WNOHANG) == 0;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::int64_t received = std::min<std::int64_t>(signals.received(), 2);
+    if (received > sent && received == 1) ::kill(pid, SIGTERM);
+    if (received > sent && received == 2) ::kill(-pid, SIGKILL);
+    sent = received;
+  }
+  require(!signals.stop_requested(), "a signal stopped the replay. Start it again.");
+  if (WIFSIGNALED(status))
+    fail("a signal ended {} ({}). Start it again.", words.front(), ::strsignal(WTERMSIG(status)));
+  require(WEXITSTATUS(status) != 127, "cannot start {}. Install it, or correct the PATH.",
+          words.front());  // spawn()
+  return WEXITSTATUS(status);
 }
 
 bool is_of_classes(const LoggedValue& value) { return value.name.starts_with("classes "); }
@@ -261,7 +292,8 @@ Replayed Replay::run(const ReplaySpec& spec) {
     std::set<std::int64_t> steps{part.end};
     for (const std::int64_t step : spec.steps)
       if (part.contains(step)) steps.insert(step);
-    ::setenv(kReplayVariable, fmt::format("{}", fmt::join(steps, ",")).c_str(), /*overwrite=*/1);
+    const std::string folder = copy_.lexically_normal().string();
+    ::setenv(kReplayVariable, fmt::format("{}:{}", folder, fmt::join(steps, ",")).c_str(), 1);
     ::setenv(kLeavesVariable, part.end == stretch.end ? spec.leaves.c_str() : "", 1);
     try {
       run_start(starts[i].facts, resumes, result);

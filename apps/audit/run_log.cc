@@ -21,11 +21,6 @@ std::int64_t step_in(const json& object) {
   return step.is_number_integer() ? step.get<std::int64_t>() : -1;
 }
 
-std::string text_in(const json& object, const char* name) {
-  const json text = object.value(name, json());
-  return text.is_string() ? text.get<std::string>() : "";
-}
-
 /// Whether the log lacks a line of kind "train" between two neighbours of these steps. A run logs
 /// the first step of each start, each step that --log-every divides, and its last step.
 bool skips(const RunLog& log, std::int64_t before, std::int64_t step) {
@@ -41,7 +36,7 @@ bool skips(const RunLog& log, std::int64_t before, std::int64_t step) {
 void add_line(const std::string& text, const std::string& place, RunLog& log) {
   const json line = log.checked(text, place);
   const std::int64_t step = line.is_object() ? step_in(line) : -1;
-  const std::string kind = step < 0 ? "" : text_in(line, "kind");
+  const std::string kind = step < 0 ? "" : text_in(line, "/kind");
   const bool starts = kind == "run";
   const auto facts = RunFacts::read(text);
   if (kind.empty() || !facts) {
@@ -80,7 +75,7 @@ void add_results(const json& summary, RunLog& log) {
 }
 
 void add_summary(const json& summary, RunLog& log) {
-  const std::string status = text_in(summary, "status");
+  const std::string status = text_in(summary, "/status");
   const bool stopped = status == "running" || status == "stopped" || status == "failed";
   for (const auto& [name, value] : summary.items()) {
     const bool result = find_field("summary", name) != nullptr;
@@ -103,10 +98,10 @@ void add_summary(const json& summary, RunLog& log) {
 void add_classes(json classes, RunLog& log) {
   std::int64_t step = step_in(classes);
   for (const LoggedValue& value : log.values)
-    if (text_in(classes, "set") == "test set" && value.name == "test top1") step = value.step;
+    if (text_in(classes, "/set") == "test set" && value.name == "test top1") step = value.step;
   for (json& mistake : classes["mistakes"])
     if (mistake.is_object())  // the folder of the data may have moved
-      mistake["file"] = std::filesystem::path(text_in(mistake, "file")).filename().string();
+      mistake["file"] = std::filesystem::path(text_in(mistake, "/file")).filename().string();
   for (const auto& [name, value] : classes.items())
     log.add(step, "classes", name, value, "evaluation.json");
 }
@@ -175,7 +170,7 @@ RunLog read_log(const std::filesystem::path& folder) {
 
 std::string compare_logs(const RunLog& run, const RunLog& replay, const Stretch& stretch,
                          std::int64_t& equal) {
-  std::map<std::pair<std::int64_t, std::string>, const LoggedValue*> replayed;
+  std::map<LoggedKey, const LoggedValue*> replayed;
   for (const LoggedValue& value : replay.values) replayed[{value.step, value.name}] = &value;
   for (const LoggedValue& logged : run.values) {
     if (!stretch.contains(logged.step) || logged.check != Check::replay) continue;
@@ -200,7 +195,7 @@ std::string compare_logs(const RunLog& run, const RunLog& replay, const Stretch&
 
 std::vector<std::string> compare_means(const RunLog& run, const std::vector<LoggedValue>& replayed,
                                        int& left) {
-  std::map<std::pair<std::int64_t, std::string>, double> steps;
+  std::map<LoggedKey, double> steps;
   for (const LoggedValue& value : replayed)
     if (value.value.is_number()) steps[{value.step, value.name}] = value.value;
   std::vector<std::string> differences;

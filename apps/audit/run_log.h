@@ -35,6 +35,8 @@ struct LoggedFacts {
   std::string place;
 };
 
+using LoggedKey = std::pair<std::int64_t, std::string>;  ///< a step and the name of a value
+
 struct RunLog {
   std::vector<LoggedValue> values;  ///< sorted by step once all files are read
   std::vector<LoggedFacts> starts;  ///< lines of kind "run"

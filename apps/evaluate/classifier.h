@@ -28,7 +28,6 @@ class Classifier {
   Device& device_;
   Model model_;
   std::unique_ptr<Stream> stream_;
-  int classes_;
   std::size_t sample_bytes_, batch_bytes_;
   Memory parameters_, given_, images_;  ///< the first two on the device
 };

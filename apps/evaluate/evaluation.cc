@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <set>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -22,37 +23,39 @@ bool worse(const Mistake& a, const Mistake& b) {
   return a.loss != b.loss ? a.loss > b.loss : a.sample < b.sample;
 }
 
-/// None: the row is right, or not finite.
-template <class T>
-std::optional<Mistake> mistake_of(const T* logits, std::int64_t classes, std::int32_t label) {
-  const T* const highest = std::max_element(logits, logits + classes);
-  const auto predicted = static_cast<std::int32_t>(highest - logits);
-  if (predicted == label) return {};
-  double sum = 0;
-  for (std::int64_t c = 0; c < classes; ++c)
-    sum += exponential(static_cast<double>(logits[c]) - static_cast<double>(*highest));
-  const double above = static_cast<double>(*highest) - static_cast<double>(logits[label]);
-  Mistake mistake{.label = label,
-                  .predicted = predicted,
-                  .loss = natural_log(sum) + above,
-                  .probability = 1 / sum};
-  if (!std::isfinite(mistake.loss)) return {};
-  return mistake;
+/// Adds it to `worst`, which keeps `most`.
+void add(const Mistake& mistake, std::size_t most, std::vector<Mistake>& worst) {
+  worst.insert(std::ranges::lower_bound(worst, mistake, worse), mistake);
+  worst.resize(std::min(worst.size(), most));
 }
 
-/// `logits`: rows of these samples of `data`, in memory of the host.
-void add_probabilities(const Dataset& data, const std::vector<std::int64_t>& samples, View logits,
-                       ProbabilityCounts& counts) {
-  const std::int64_t classes = logits.shape.row();
-  dispatch(logits.type, [&]<class T>(T*) {
-    std::vector<double> row(classes);
-    for (std::int64_t i = 0; i < logits.shape[0]; ++i) {
-      const T* const from = logits.as<T>() + i * classes;
-      std::transform(from, from + classes, row.begin(),
-                     [](T value) { return static_cast<double>(static_cast<float>(value)); });
-      counts.add(probabilities_of(row), data.label(samples[i]));
+/// The mistake in a row of logits; none: the row is right, or not finite.
+std::optional<Mistake> mistake_of(std::int64_t sample, std::int32_t label,
+                                  std::span<const double> logits) {
+  const auto highest = std::ranges::max_element(logits);
+  const auto predicted = static_cast<std::int32_t>(highest - logits.begin());
+  if (predicted == label) return {};
+  double sum = 0;
+  for (const double value : logits) sum += exponential(value - *highest);
+  const double loss = natural_log(sum) + (*highest - logits[label]);
+  if (!std::isfinite(loss)) return {};
+  return Mistake{sample, label, predicted, loss, 1 / sum};
+}
+
+/// Collective. The worst ones of all ranks on rank 0; none elsewhere.
+std::vector<Mistake> worst_of_all(const Comm& comm, const std::vector<Mistake>& own,
+                                  std::size_t most) {
+  static_assert(std::is_trivially_copyable_v<Mistake>, "it travels as bytes");
+  std::vector<Mistake> worst;
+  for (const std::string& bytes :
+       comm.gather({reinterpret_cast<const char*>(own.data()), own.size() * sizeof(Mistake)})) {
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof(Mistake)) {
+      Mistake mistake;
+      std::memcpy(&mistake, &bytes[i], sizeof mistake);
+      add(mistake, most, worst);
     }
-  });
+  }
+  return worst;
 }
 
 /// `count` numbers from `first` on.
@@ -63,39 +66,6 @@ std::vector<std::int64_t> from(std::int64_t first, std::int64_t count) {
 }
 
 }  // namespace
-
-void WorstMistakes::add(const Mistake& mistake) {
-  if (worst_.size() == most_ && !worse(mistake, worst_.back())) return;
-  worst_.insert(std::lower_bound(worst_.begin(), worst_.end(), mistake, worse), mistake);
-  if (worst_.size() > most_) worst_.pop_back();
-}
-
-void WorstMistakes::look(const Dataset& data, const std::vector<std::int64_t>& samples,
-                         View logits) {
-  const std::int64_t classes = logits.shape.row();
-  dispatch(logits.type, [&](auto* tag) {
-    using T = std::remove_pointer_t<decltype(tag)>;
-    for (std::int64_t i = 0; i < logits.shape[0]; ++i) {
-      auto mistake = mistake_of(logits.as<T>() + i * classes, classes, data.label(samples[i]));
-      if (!mistake) continue;
-      mistake->sample = samples[i];
-      add(*mistake);
-    }
-  });
-}
-
-std::vector<Mistake> WorstMistakes::of_all(const Comm& comm) const {
-  static_assert(std::is_trivially_copyable_v<Mistake>, "it travels as bytes");
-  const std::string own(reinterpret_cast<const char*>(worst_.data()),
-                        worst_.size() * sizeof(Mistake));
-  WorstMistakes all(most_);
-  for (const std::string& bytes : comm.gather(own)) {
-    std::vector<Mistake> some(bytes.size() / sizeof(Mistake));
-    if (!some.empty()) std::memcpy(some.data(), bytes.data(), bytes.size());
-    for (const Mistake& mistake : some) all.add(mistake);
-  }
-  return all.worst_;
-}
 
 std::vector<std::string> newly_skipped(const Comm& comm, const Dataset& data) {
   DamageLog* const log = data.damage();
@@ -110,8 +80,8 @@ Evaluation::Evaluation(Device& device, const ModelEntry& entry, const Dataset& d
                        bool views)
     : device_(device),
       dataset_(nullptr),
-      model_(device, entry, dataset.sample_shape(), dataset.classes(), batch_size(device, dataset),
-             type, false),
+      model_(device, entry, dataset.sample_shape().with_batch(batch_size(device, dataset)),
+             dataset.classes(), type, false),
       batch_(model_.input()[0]),
       stream_(device.stream()) {
   if (views && dataset.sample_shape().rank() != 4)
@@ -235,33 +205,28 @@ View Evaluation::on_host(View logits) {
 }
 
 Answers Evaluation::first_batch() {
-  std::int64_t count = std::min({kBatch, batch_, dataset_->size()});
+  const std::int64_t count = std::min({kBatch, batch_, dataset_->size()});
   rows_ = from(0, count);
   const View logits = score_batch(0, count);
   require(bool(logits), "the first {} samples are damaged. Replace their files.", count);
-  count = std::ssize(rows_);
-  const Memory host = device_.allocate(logits.bytes(), Place::host);
-  device_.copy(*stream_, host.get(), logits.data, logits.bytes());
   if (resident_)  // the host has not seen the samples
     device_.copy(*stream_, host_.get() + images_, arena_.at(images_), sums_ - images_);
-  stream_->synchronize();
-  const auto floats = [](Type type, const std::byte* from, std::int64_t size) {
-    std::vector<float> values;
-    const auto append = [&]<class T>(T*) {
-      for (std::int64_t i = 0; i < size; ++i)
-        values.push_back(static_cast<float>(reinterpret_cast<const T*>(from)[i]));
-    };
-    if (type == Type::i32) {
-      append(static_cast<std::int32_t*>(nullptr));
-    } else {
-      dispatch(type, append);
-    }
-    return values;
+  Answers answers{dataset_->sample_shape(), {}, {}, {}};
+  for_each_row(on_host(logits), [&](std::span<const double> row) {
+    answers.logits.insert(answers.logits.end(), row.begin(), row.end());
+  });
+  for (const std::int64_t row : rows_)
+    answers.labels.push_back(static_cast<float>(dataset_->label(row)));
+  const auto append = [&]<class T>(T*) {
+    const T* const from = reinterpret_cast<const T*>(host_.get() + images_);
+    answers.samples.assign(from, from + std::ssize(rows_) * answers.sample_shape.count());
   };
-  const Shape sample = dataset_->sample_shape();
-  return {sample, floats(model_.input_type(), host_.get() + images_, count * sample.count()),
-          floats(Type::i32, host_.get() + labels_, count),
-          floats(logits.type, host.get(), logits.count())};
+  if (model_.input_type() == Type::i32) {
+    append(static_cast<std::int32_t*>(nullptr));
+  } else {
+    dispatch(model_.input_type(), append);
+  }
+  return answers;
 }
 
 float* Evaluation::load(const Comm& comm, const Checkpoint* checkpoint,
@@ -277,7 +242,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
   std::memset(host_sums, 0, sums_bytes_);
   device_.copy(*stream_, arena_.at(sums_), host_sums, sums_bytes_);
   if (std::exchange(captured_.parameters, parameters) != parameters) captured_.graph.reset();
-  if (mistakes_) mistakes_->clear();
+  mistakes_.clear();
   if (probabilities_) count_probabilities();
   const std::int64_t batches = ceil_div(dataset_->size(), batch_);
   for (std::int64_t round = 0; round < batches; round += comm.size()) {
@@ -292,11 +257,16 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
         const bool repeats = resident_ && round > 0 && count == batch_;
         logits = repeats ? repeat_batch(first / batch_) : score_batch(first, count);
       }
-      if (!logits || !(mistakes_ || predictions_ || probabilities_)) return;
-      logits = on_host(logits);
-      if (probabilities_) add_probabilities(*dataset_, rows_, logits, *probabilities_);
-      if (mistakes_) mistakes_->look(*dataset_, rows_, logits);
-      if (predictions_) predicted = predictions_->rows(*dataset_, rows_, logits);
+      if (!logits || !(most_mistakes_ > 0 || predictions_ || probabilities_)) return;
+      auto sample = rows_.begin();
+      for_each_row(on_host(logits), [&](std::span<const double> row) {
+        const std::int32_t label = dataset_->label(*sample);
+        if (probabilities_) probabilities_->add(probabilities_of(row), label);
+        if (const auto mistake = mistake_of(*sample, label, row))
+          add(*mistake, most_mistakes_, mistakes_);
+        if (predictions_) predicted += predictions_->row(*dataset_, *sample, row);
+        ++sample;
+      });
     });
     if (predictions_) predictions_->append(comm, predicted);
     const std::int64_t done = std::min(round + comm.size(), batches);
@@ -317,7 +287,7 @@ std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* paramet
     comm.sum(probabilities_->all());
     result.probabilities = probabilities_;
   }
-  if (mistakes_) result.mistakes = mistakes_->of_all(comm);
+  if (most_mistakes_ > 0) result.mistakes = worst_of_all(comm, mistakes_, most_mistakes_);
   return result;
 }
 

@@ -7,38 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "apps/evaluate/evaluation_result.h"
 #include "apps/evaluate/mean_of_views.h"
+#include "apps/evaluate/measures.h"
 #include "apps/evaluate/predictions.h"
 #include "collectives/comm/comm.h"
 #include "net/checkpoint.h"
-#include "net/loss.h"
 #include "net/model.h"
 #include "src/data/dataset.h"
 #include "src/data/resident.h"
 #include "src/device/arena.h"
 
 namespace lockstep {
-
-/// The `most` worst ones, by loss, then by sample. They are the same on any number of ranks,
-/// because logits are.
-class WorstMistakes {
- public:
-  explicit WorstMistakes(std::size_t most) : most_(most) {}
-
-  void clear() { worst_.clear(); }
-  /// `logits`: rows of these samples of `data`, in memory of the host. Rows that are not finite are
-  /// left out.
-  void look(const Dataset& data, const std::vector<std::int64_t>& samples, View logits);
-  /// Collective. Those of all ranks on rank 0; none elsewhere.
-  std::vector<Mistake> of_all(const Comm& comm) const;
-
- private:
-  void add(const Mistake& mistake);
-
-  std::size_t most_;
-  std::vector<Mistake> worst_;  ///< sorted
-};
 
 /// A network's samples and their logits, as floats in rows.
 struct Answers {
@@ -72,8 +51,9 @@ class Evaluation {
   /// From now on evaluates another set of the same samples and classes, which outlives this.
   void change_to(const Dataset& dataset);
   std::size_t bytes() const;
-  /// From now on each run() finds the `most` worst mistakes.
-  void find_mistakes(std::size_t most) { mistakes_.emplace(most); }
+  /// From now on each run() finds the `most` worst mistakes, by loss, then by sample. They are the
+  /// same on any number of ranks, because logits are. Rows that are not finite are left out.
+  void find_mistakes(std::size_t most) { most_mistakes_ = most; }
   /// From now on each run() counts probabilities.
   void count_probabilities() { probabilities_.emplace(dataset_->classes()); }
   /// From now on each run() passes all samples to `file`, the same on all ranks, which outlives it.
@@ -132,7 +112,8 @@ class Evaluation {
   } captured_;
   std::optional<MeanOfViews> views_;
   std::vector<std::int64_t> rows_;  ///< the samples of the batch
-  std::optional<WorstMistakes> mistakes_;
+  std::size_t most_mistakes_ = 0;
+  std::vector<Mistake> mistakes_;  ///< of this rank, the worst first
   std::optional<ProbabilityCounts> probabilities_;
   PredictionFile* predictions_ = nullptr;
   Memory answers_;  ///< logits of a batch on the host, of a device

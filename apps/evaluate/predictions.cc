@@ -62,6 +62,17 @@ std::vector<double> probabilities_of(std::span<const double> logits) {
   return result;
 }
 
+void for_each_row(View logits, const std::function<void(std::span<const double>)>& look) {
+  std::vector<double> row(logits.shape.row());
+  dispatch(logits.type, [&]<class T>(T*) {
+    const T* values = logits.as<T>();
+    for (std::int64_t i = 0; i < logits.shape[0]; ++i) {
+      for (double& value : row) value = static_cast<double>(static_cast<float>(*values++));
+      look(row);
+    }
+  });
+}
+
 PredictionFile::PredictionFile(std::filesystem::path file, const Dataset& data,
                                std::vector<std::string> classes)
     : path_(std::move(file)), classes_(std::move(classes)) {
@@ -86,22 +97,12 @@ PredictionFile::~PredictionFile() {
   if (file_) ::unlink(temporary_.c_str());
 }
 
-std::string PredictionFile::rows(const Dataset& data, const std::vector<std::int64_t>& samples,
-                                 View logits) const {
-  std::string text;
-  const std::int64_t classes = logits.shape.row();
-  std::vector<double> row(classes);
-  dispatch(logits.type, [&]<class T>(T*) {
-    const T* values = logits.as<T>();
-    for (const std::int64_t sample : samples) {
-      for (double& value : row) value = static_cast<double>(static_cast<float>(*values++));
-      const std::string file = data.file(sample);
-      text += fmt::format("{},{},{}{}\n", file.empty() ? std::to_string(sample) : csv_field(file),
-                          classes_[data.label(sample)], classes_[predicted_class(row)],
-                          csv_probabilities(probabilities_of(row)));
-    }
-  });
-  return text;
+std::string PredictionFile::row(const Dataset& data, std::int64_t sample,
+                                std::span<const double> logits) const {
+  const std::string file = data.file(sample);
+  return fmt::format("{},{},{}{}\n", file.empty() ? std::to_string(sample) : csv_field(file),
+                     classes_[data.label(sample)], classes_[predicted_class(logits)],
+                     csv_probabilities(probabilities_of(logits)));
 }
 
 void PredictionFile::append(const Comm& comm, const std::string& rows) {

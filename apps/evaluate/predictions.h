@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,9 @@ std::string csv_probabilities(std::span<const double> probabilities);
 /// The probabilities of a row of logits. Not finite if a logit is not.
 std::vector<double> probabilities_of(std::span<const double> logits);
 
+/// Calls look(row) with each row of `logits`, in memory of the host, as doubles.
+void for_each_row(View logits, const std::function<void(std::span<const double>)>& look);
+
 /// The file of evaluate --predictions, complete or absent, and the same for any number of ranks.
 class PredictionFile {
  public:
@@ -37,10 +41,9 @@ class PredictionFile {
   ~PredictionFile();                                     ///< without commit() nothing is left
   PredictionFile& operator=(PredictionFile&&) = delete;  ///< neither copied nor moved
 
-  /// The rows of these samples of `data`, whose logits are in memory of the host. The predicted
-  /// class is that of the confusion matrix (net/loss.h).
-  std::string rows(const Dataset& data, const std::vector<std::int64_t>& samples,
-                   View logits) const;
+  /// The row of a sample of `data` with these logits. The predicted class is that of the confusion
+  /// matrix (net/loss.h).
+  std::string row(const Dataset& data, std::int64_t sample, std::span<const double> logits) const;
   /// Collective. Writes the rows of all ranks in rank order. Throws AgreedError.
   void append(const Comm& comm, const std::string& rows);
   /// On rank 0, once: gives the file its name. Throws Error.

@@ -1,13 +1,13 @@
 #include "apps/options/command_line.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "src/base/check.h"
 #include "src/base/machine.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
+#include "src/data/names.h"
 #include "src/device/cpu/arithmetic.h"
 
 namespace lockstep {
@@ -34,9 +34,8 @@ constexpr Removed kRemoved[] = {
 
 /// `name` in small letters, with - for _.
 std::string plain(std::string_view name) {
-  std::string result(name);
-  for (char& c : result)
-    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string result = lower_case(std::string(name));
+  std::ranges::replace(result, '_', '-');
   return result;
 }
 
@@ -62,7 +61,8 @@ OptionRow* row_without_name(OptionRows& rows) {
 
 /// The row that `name` is an option of, or the next one that is no option.
 OptionRow& row_of(OptionRows& rows, const std::string& name, const std::string& word) {
-  if (OptionRow* row = rows.find(name); row && name.starts_with("--")) return *row;
+  const std::string known = name == "-np" ? "--np" : name;  // as mpirun has it
+  if (OptionRow* row = rows.find(known); row && known.starts_with("--")) return *row;
   refuse_removed(name, "");
   if (name.size() > 1 && name.starts_with('-')) fail_unknown_option(rows, word);
   if (OptionRow* row = row_without_name(rows)) return *row;
@@ -151,7 +151,7 @@ std::string hint(OptionRows& rows, std::string_view name, std::string_view prefi
     }
   }
   const std::string nearest_name = nearest(asked, known);
-  std::copy_if(known.begin(), known.end(), std::back_inserter(near), [&](std::string_view option) {
+  std::ranges::copy_if(known, std::back_inserter(near), [&](std::string_view option) {
     return nearest_name.empty() ? asked.size() > 2 && option.find(asked) != option.npos
                                 : option == nearest_name;
   });

@@ -32,6 +32,18 @@ std::function<bool(std::string& answer)> reader_of(int argc, char** argv,
                                                    const ProgramText& program,
                                                    const std::function<void(OptionRows&)>& declare);
 
+/// run_without_ranks() of a program with the options that `declare` adds. `run` gets them and
+/// returns the exit code.
+template <class Options, class Run>
+int run_without_ranks(int argc, char** argv, const ProgramText& program,
+                      void (*declare)(OptionRows&, Options&), const Run& run) {
+  Options options;
+  return run_without_ranks(
+      program.name.c_str(),
+      reader_of(argc, argv, program, [&](OptionRows& rows) { declare(rows, options); }),
+      [&] { return run(options); });
+}
+
 /// Sets from `file` the rows that the command line has not set. Throws the usage error with file
 /// and line.
 void read_config(const std::string& file, OptionRows& rows);

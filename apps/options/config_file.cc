@@ -6,7 +6,6 @@
 namespace lockstep {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 20;
 constexpr const char* kAdvice = "Write name = value, with texts in quotes.";
 
 OptionRow& row_of(const std::string& name, const std::string& place, OptionRows& rows) {
@@ -40,7 +39,7 @@ std::string values_of(const OptionRow& row, const toml::node& node,
     if (!element.is_string()) fail_usage("{} has a value that is no text. {}", row.name, kAdvice);
     texts.push_back(value_of(element, lines));
   }
-  return fmt::format("{}", fmt::join(texts, "\n"));
+  return joined(texts, "\n");
 }
 
 /// TOML and JSON read it.
@@ -70,8 +69,7 @@ std::string config_value(const OptionRow& row, const std::string& value) {
 }  // namespace
 
 void read_config(const std::string& file, OptionRows& rows) {
-  std::string text = read_toml("--config", file, kMostBytes);
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  const std::string text = with_unix_ends(read_toml("--config", file, 1 << 20));
   const toml::table tables = parse_toml(text, file, kAdvice);
   const std::vector<std::string> lines = lines_of(text);
   for (const auto& [key, node] : tables) {

@@ -11,21 +11,6 @@ namespace {
 
 constexpr std::size_t kColumns = 99, kText = 32;  // of a help; the column at which texts begin
 
-/// The options that this text or a condition names, or whose names begin with the same word.
-std::string related(OptionRows& rows, const OptionRow& row) {
-  const auto first_word = [](const std::string& name) { return name.substr(0, name.find('-', 2)); };
-  std::string text = row.about + " ";
-  for (const auto& condition : row.conditions) text += condition.option + " ";
-  for (const auto& [option, what] : row.exclusions) text += option + " ";
-  std::vector<std::string> names;
-  for (const OptionRow& other : rows.all()) {
-    const bool named = text.find(other.name + " ") != std::string::npos ||
-                       first_word(row.name) == first_word(other.name);
-    if (named && other.name != row.name) names.push_back(other.name);
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 /// The value of an example: that of the row, a name that is not the default, or the default.
 std::string example_value(const OptionRow& row) {
   if (!row.example_text.empty()) return row.example_text;
@@ -68,7 +53,7 @@ OptionText::OptionText(const OptionRow& row)
       headline(row.about.substr(0, row.about.find('\n'))),
       by_default(row.type == OptionRow::Type::flag ? "" : row.by_default),
       details(row.about.substr(std::min(headline.size() + 1, row.about.size()))),
-      values(fmt::format("{}", fmt::join(row.values, ", "))) {
+      values(joined(row.values, ", ")) {
   if (const std::size_t bracket = headline.rfind(" ["); headline.ends_with(']')) {
     const std::string named = headline.substr(bracket + 2);
     by_default += (by_default.empty() ? "" : "; ") + named.substr(0, named.size() - 1);
@@ -86,8 +71,7 @@ OptionText::OptionText(const OptionRow& row)
 }
 
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all) {
-  all = all || std::none_of(rows.all().begin(), rows.all().end(),
-                            [](const OptionRow& row) { return row.is_common; });
+  all = all || std::ranges::none_of(rows.all(), &OptionRow::is_common);
   std::string group, lines = fmt::format("Usage: {}\n{}.\nDefaults are in brackets.", program.usage,
                                          program.about);
   if (rows.find("--model") && rows.find("--check"))
@@ -145,10 +129,9 @@ std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramTex
       {"Values", text.values},
       {"Default", text.by_default.empty() ? off : text.by_default},
       {"Group", fmt::format("{} ({})", row.group, row.is_common ? "common" : "advanced")},
-      {"Only with", fmt::format("{}", fmt::join(needed, ", "))},
-      {"Not with", fmt::format("{}", fmt::join(excluded, ", "))},
-      {"Example", example(rows, row, program)},
-      {"Related", related(rows, row)}};
+      {"Only with", joined(needed, ", ")},
+      {"Not with", joined(excluded, ", ")},
+      {"Example", example(rows, row, program)}};
   std::string lines = fmt::format("{}\n    {}.\n", text.name, text.headline);
   for (const std::string& line : lines_of(text.details)) lines += fmt::format("    {}\n", line);
   for (const auto& [name, value] : facts) {

@@ -36,7 +36,7 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t col
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all);
 /// A command with `row` that works as it is, except for the files that it names.
 std::string example(OptionRows& rows, const OptionRow& row, const ProgramText& program);
-/// All about `row`, with an example and the related options.
+/// All about `row`, with an example.
 std::string option_help(OptionRows& rows, const OptionRow& row, const ProgramText& program);
 /// The page of section 1 in the macros of man(7).
 std::string man_page(OptionRows& rows, const ProgramText& program);

@@ -38,17 +38,23 @@ std::string man_page(OptionRows& rows, const ProgramText& program) {
     group = row.group;
     text += option_entry(rows, row, program);
   }
-  return roff(text) +
-         ".SH EXIT STATUS\n"
-         ".TP\n0\nThe work is complete.\n"
-         ".TP\n1\nAn error occurred. One line on stderr names it.\n"
-         ".TP\n2\nThe command line or the config file is wrong.\n"
-         ".TP\n75\nThe run stopped on request after a checkpoint. The same command continues it.\n"
-         ".SH SEE ALSO\n"
-         "mpirun(1), train_cifar(1), train_mnist(1), train_reuters(1), train_images(1), "
-         "train_texts(1), evaluate(1), classify(1), export_model(1), compare_runs(1), "
-         "report_runs(1), "
-         "verify_run(1)\n";
+  return roff(text) + R"(.SH EXIT STATUS
+.TP
+0
+The work is complete.
+.TP
+1
+An error occurred. One line on stderr names it.
+.TP
+2
+The command line or the config file is wrong.
+.TP
+75
+The run stopped on request after a checkpoint. The same command continues it.
+.SH SEE ALSO
+mpirun(1), train_cifar(1), train_mnist(1), train_reuters(1), train_images(1), train_texts(1),
+evaluate(1), classify(1), export_model(1), compare_runs(1), report_runs(1), verify_run(1)
+)";
 }
 
 std::string completion(OptionRows& rows, const ProgramText& program) {

@@ -41,7 +41,7 @@ int run_or_print_help(int argc, char** argv, const char* program,
                       const std::function<int(World&)>& run, Start start) {
   use_default_floating_point();  // options are rounded too
   if (answered_without_ranks(parse)) return kExitSuccess;
-  const auto body = [&](World& world) {
+  const auto body = [&](World& world) -> int {
     std::string answer;
     bool runs = false;
     agree(world.comm(), [&] { runs = parse(answer); });
@@ -51,7 +51,7 @@ int run_or_print_help(int argc, char** argv, const char* program,
       throw AgreedError(kOneProcess, kExitUsage);
     if (runs) return run(world);
     if (world.comm().rank() == 0) print_answer(answer);
-    return static_cast<int>(kExitSuccess);
+    return kExitSuccess;
   };
   return run_main(argc, argv, program, body, start);
 }

@@ -1,5 +1,6 @@
 #include "apps/record/checkpoint_use.h"
 
+#include <tuple>
 #include <utility>
 
 #include "apps/record/broadcast.h"
@@ -18,51 +19,20 @@
 
 namespace lockstep {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Split, share, seed, fold, folds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataPlace, folders, labels)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DataOfCheckpoint, class_names, normalisation, format, vocabulary,
-                                   validation, check, identity, place)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(EvaluatedCheckpoint, file, dataset, model, precision, program,
-                                   weights, network, images, step, seed)
-
 namespace {
 
-/// Whether a run has saved `before` again as `now`, of `file`, after the evaluation that was due.
-bool only_evaluated(CheckpointMetadata before, CheckpointMetadata now,
-                    const std::filesystem::path& file) {
-  RunProgress was, is;
-  try {
-    was = RunProgress::from(before.texts, before.position.step);
-    is = RunProgress::from(now.texts, now.position.step);
-  } catch (const std::exception&) {  // damaged
-    return false;
-  }
-  for (CheckpointMetadata* metadata : {&before, &now}) {
-    // Other facts may differ, such as the memory of a run that has resumed.
-    metadata->texts[kFacts] = RunFacts::of(file, *metadata).text("id");
-    metadata->texts.erase(kProgress);
-  }
-  const bool evaluated = was.evaluation_due && !is.evaluation_due,
-             tested = is.tested.known() && !was.tested.known();
-  return (evaluated || tested) && before.position == now.position && before.texts == now.texts;
-}
-
 Split split_of(const RunFacts& facts) {
-  const RunFacts::Json share = facts.option("validation"), fold = facts.option("fold"),
-                       seed = facts.option("split-seed");
+  const RunFacts::Json share = facts.option("validation"), seed = facts.option("split-seed");
   Split split;
   if (share.is_number()) split.share = share.get<double>();
   if (seed.is_number()) split.seed = seed.get<std::uint64_t>();
-  if (fold.is_string()) split.read_fold(fold.get<std::string>());
+  if (const std::string fold = text_in(facts.values(), "/options/fold"); !fold.empty())
+    split.read_fold(fold);
   return split;
 }
 
 /// The facts about its images, some of which are options of its run.
 DataOfCheckpoint images_of(const RunFacts& facts) {
-  const auto text = [&](const char* option) {
-    const RunFacts::Json value = facts.option(option);
-    return value.is_string() ? value.get<std::string>() : "";
-  };
   std::vector<std::string> folders;
   for (const RunFacts::Json& folder : facts.option("data"))  // a text, or an array of several
     if (folder.is_string()) folders.push_back(folder.get<std::string>());
@@ -70,24 +40,13 @@ DataOfCheckpoint images_of(const RunFacts& facts) {
           .normalisation = facts.object_text("normalisation"),
           .format = facts.object_text("sample_format"),
           .identity = facts.text("files"),
-          .place = {folders, text("labels")},
+          .place = {folders, text_in(facts.values(), "/options/labels")},
           .validation = split_of(facts),
-          .check = text("check-images")};
+          .check = text_in(facts.values(), "/options/check-images")};
 }
 
-std::string weights_of(const Checkpoint& checkpoint, const std::string& weights) {
-  const bool averaged = checkpoint.has("ema");
-  if (weights == "ema" && !averaged) {
-    fail_usage("{} contains no moving average of the weights. Pass --weights raw.",
-               checkpoint.file().string());
-  }
-  if (weights == "auto") return averaged ? "ema" : "raw";
-  return weights;
-}
-
-EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& weights) {
-  const CheckpointMetadata& metadata = checkpoint.metadata();
-  const std::string file = checkpoint.file().string();
+EvaluatedCheckpoint describe(const std::string& file, const CheckpointMetadata& metadata,
+                             bool averaged, const std::string& weights) {
   const RunFacts facts = RunFacts::of(file, metadata);
   for (const char* name :
        {"dataset", "model", "precision", "files", "class_names", "sample_format"}) {
@@ -99,13 +58,15 @@ EvaluatedCheckpoint describe(const Checkpoint& checkpoint, const std::string& we
                              .model = facts.text("model"),
                              .precision = facts.text("precision"),
                              .program = facts.text("program"),
-                             .weights = weights_of(checkpoint, weights),
+                             .weights = weights,
                              .network = facts.text("network"),
                              .images = images_of(facts),
                              .step = metadata.position.step,
                              .seed = metadata.position.seed};
-  if (const auto found = metadata.texts.find(kVocabulary); found != metadata.texts.end())
-    result.images.vocabulary = found->second;
+  if (weights == "ema" && !averaged)
+    fail_usage("{} contains no moving average of the weights. Pass --weights raw.", file);
+  if (weights == "auto") result.weights = averaged ? "ema" : "raw";
+  result.images.vocabulary = metadata.text(kVocabulary);
   try {
     const SampleFormat format = format_from(result.images.format);
     require(!is_normalised(format) || facts.has("normalisation"),
@@ -129,6 +90,12 @@ void require_known(std::span<const Entry> registry, std::string_view name,
       "{} evaluate, classify or export.",
       checkpoint.file, Entry::kind, one_line(std::string(name)),
       program.empty() ? "the one that trained it" : program, program.empty() ? "it" : program);
+}
+
+std::unique_ptr<Checkpoint> verified(const std::filesystem::path& file) {
+  auto checkpoint = std::make_unique<Checkpoint>(file);
+  checkpoint->verify();
+  return checkpoint;
 }
 
 /// The folder itself, or checkpoints/ in it.
@@ -163,11 +130,11 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
       if (stamp && stamp == last_) return nullptr;
       if (stamp && damaged_.contains(*stamp)) continue;
       try {
-        auto checkpoint = std::make_unique<Checkpoint>(file);
-        checkpoint->verify();
+        auto checkpoint = verified(file);
         last_ = stamp;
-        const CheckpointMetadata before = std::exchange(last_metadata_, checkpoint->metadata());
-        return only_evaluated(before, last_metadata_, file) ? nullptr : std::move(checkpoint);
+        const CheckpointMetadata& metadata = checkpoint->metadata();
+        const auto state = std::pair(RunFacts::of(file, metadata).text("id"), metadata.position);
+        return std::exchange(last_state_, state) == state ? nullptr : std::move(checkpoint);
       } catch (const Error& error) {
         // A run replaces a file by another one. The same inode was changed by another program.
         const auto now = stamp_of(file);
@@ -191,18 +158,11 @@ std::filesystem::path checkpoint_folder(const std::string& run) {
 
 namespace {
 
-std::unique_ptr<Checkpoint> verified(const std::filesystem::path& file) {
-  auto checkpoint = std::make_unique<Checkpoint>(file);
-  checkpoint->verify();
-  return checkpoint;
-}
-
 /// The reason to choose best.h5, which this is.
 std::string reason_of_best(const Checkpoint& checkpoint) {
-  const CheckpointMetadata& metadata = checkpoint.metadata();
-  const std::int64_t step = metadata.position.step;
+  const std::int64_t step = checkpoint.metadata().position.step;
   try {
-    const BestEvaluation best = RunProgress::from(metadata.texts, step).best;
+    const BestEvaluation best = RunProgress::from(checkpoint.metadata()).best;
     if (best.step == step)
       return (best.by == "accuracy" ? "best accuracy " : "best ") + best.shown();
   } catch (const std::exception&) {  // a file of another program
@@ -259,6 +219,10 @@ ChosenCheckpoint open_checkpoint(const CheckpointChoice& choice,
   return {std::move(newest), fmt::format("newest, step {}{}", step, best ? ", no best.h5" : "")};
 }
 
+void CheckpointChoice::complain(const std::string& text) const {
+  print_error(fmt::format("{}: {}\n", program, text));
+}
+
 void CheckpointChoice::declare(OptionRows& rows) {
   rows.group("Options");
   rows.text("RUN", run, "", "Name of a run in runs/, folder of a run, or file of a checkpoint")
@@ -295,11 +259,16 @@ void CheckpointUse::declare(OptionRows& rows) {
 
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights) {
+  std::tuple<std::string, CheckpointMetadata, bool> content;
+  if (checkpoint)
+    content = {checkpoint->file().string(), checkpoint->metadata(), checkpoint->has("ema")};
+  content = broadcast_object(comm, content);
   EvaluatedCheckpoint result;
   agree(comm, [&] {
-    if (checkpoint) result = describe(*checkpoint, weights);
+    const auto& [file, metadata, averaged] = content;
+    result = describe(file, metadata, averaged, weights);
   });
-  return broadcast_object(comm, result);
+  return result;
 }
 
 SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
@@ -312,16 +281,6 @@ SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint) {
     format.normalisation =
         normalisation_from(checkpoint.images.normalisation, format.size.channels);
   return format;
-}
-
-DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& place) {
-  DataSource source{
-      .place = place, .seed = checkpoint.seed, .validation = checkpoint.images.validation};
-  const SampleFormat format = format_from(checkpoint.images.format);
-  if (format.files) source.images.size = static_cast<int>(format.size.height);
-  if (format.size.channels == 1) source.images.colours = "grey";
-  source.images.check = checkpoint.images.check;
-  return source;
 }
 
 DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
@@ -357,8 +316,14 @@ OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace&
   if (generated && !place.folders.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
   const bool test_only = entry.open_test != nullptr;
-  DataSource source = source_of(checkpoint, place);
-  source.host = host;
+  const SampleFormat format = format_from(checkpoint.images.format);
+  DataSource source{.place = place,
+                    .seed = checkpoint.seed,
+                    .validation = checkpoint.images.validation,
+                    .host = host};
+  if (format.files) source.images.size = static_cast<int>(format.size.height);
+  if (format.size.channels == 1) source.images.colours = "grey";
+  source.images.check = checkpoint.images.check;
   require_source(entry, source);
   OpenedData data =
       test_only ? entry.open_test(source, checkpoint.images) : open_data(entry, source);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/record/run_files.h"
@@ -28,16 +29,16 @@ class CheckpointFolder {
   CheckpointFolder(std::filesystem::path directory, std::function<void(const std::string&)> warn)
       : directory_(std::move(directory)), warn_(std::move(warn)) {}
 
-  /// The whole checkpoint of the highest step, verified. Null: there is none, or it is that of the
-  /// last call, unchanged or saved again after its run has evaluated it. The run may remove files
-  /// meanwhile. Throws Error if the folder cannot be read.
+  /// The whole checkpoint of the highest step, verified. Null: there is none, or it has the run and
+  /// the step of the last call's, perhaps saved again after its run has evaluated it. The run may
+  /// remove files meanwhile. Throws Error if the folder cannot be read.
   std::unique_ptr<Checkpoint> next();
 
  private:
   std::filesystem::path directory_;
   std::function<void(const std::string&)> warn_;
   std::optional<FileStamp> last_;
-  CheckpointMetadata last_metadata_;
+  std::pair<std::string, Position> last_state_;  ///< id of the run, and its step
   std::set<FileStamp> damaged_;
 };
 
@@ -64,11 +65,14 @@ struct EvaluatedCheckpoint {
 
 /// The options that choose weights.
 struct CheckpointChoice {
+  std::string program = {};    ///< its name in errors
   std::string run;             ///< its name, its folder, a folder of checkpoints, or a file
   std::string which = "best";  ///< "best", "last" or a step; only of a folder
   std::string weights = "auto";
 
   void declare(OptionRows& rows);
+  /// Prints a line to stderr.
+  void complain(const std::string& text) const;
 };
 
 /// A checkpoint, verified and open.
@@ -108,9 +112,6 @@ EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
 /// The form of its samples, with the normalisation of its images. Throws Error if the checkpoint
 /// does not contain it.
 SampleFormat sample_format(const EvaluatedCheckpoint& checkpoint);
-
-/// The files in `place`, opened as in training.
-DataSource source_of(const EvaluatedCheckpoint& checkpoint, const DataPlace& place);
 
 /// The place of its run's data, except that `asked` replaces what it names. Another folder has
 /// other files, so the run's table counts only for the run's folder. Throws a usage Error if the

@@ -41,8 +41,7 @@ std::string normalisation_of(const Dataset& data) {
 
 std::string words_of_texts(const OpenedData& data) {
   if (data.vocabulary.empty()) return "";
-  return fmt::format("{}, crc32c {:08x}",
-                     1 + std::count(data.vocabulary.begin(), data.vocabulary.end(), '\n'),
+  return fmt::format("{}, crc32c {:08x}", 1 + std::ranges::count(data.vocabulary, '\n'),
                      crc32c(data.vocabulary));
 }
 

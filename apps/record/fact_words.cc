@@ -31,13 +31,9 @@ Json cleaned(const Json& value) {
 std::string order_words(const Json& order) {
   if (order.contains("canonical")) return "canonical";
   try {
-    const std::string ranks = counted(order.at("ranks").get<int>(), "rank");
-    if (!order.contains("reducer")) {  // of a checkpoint from before any share was canonical
-      return fmt::format("that of {} with {} each", ranks,
-                         counted(order.at("shards_of_each").get<int>(), "shard"));
-    }
     return fmt::format(
-        "that of {} on {}{} in buckets of {:g} MiB{}", order["reducer"].get<std::string>(), ranks,
+        "that of {} on {}{} in buckets of {:g} MiB{}", order.at("reducer").get<std::string>(),
+        counted(order.at("ranks").get<int>(), "rank"),
         order.contains("shares") ? fmt::format(" with the shares {}", order["shares"].dump()) : "",
         order.at("bucket_mb").get<double>(),
         order.contains("ctas") ? fmt::format(" with {} CTAs", order["ctas"].dump()) : "");

@@ -12,7 +12,7 @@ inline constexpr const char* kNotSet = "not set";
 std::string words_of(const nlohmann::ordered_json& value);
 /// The value with printable() texts.
 nlohmann::ordered_json cleaned(const nlohmann::ordered_json& value);
-/// "canonical", or "that of 2 ranks with 3 shards each": the order of sums.
+/// "canonical", or "that of mpi on 2 ranks in buckets of 25 MiB": the order of sums.
 std::string order_words(const nlohmann::ordered_json& order);
 /// For a network of a file and one of the registry. Two files have network_difference().
 std::string network_words(const nlohmann::ordered_json& text);

@@ -8,34 +8,32 @@
 #include <algorithm>
 #include <cerrno>
 #include <functional>
-#include <utility>
 
-#include "apps/record/run_facts.h"
+#include "apps/record/broadcast.h"
 #include "src/base/check.h"
 #include "src/files/file.h"
 
 namespace lockstep {
-namespace {
 
-using Json = RunFacts::Json;
+using nlohmann::json;
 
-Shape shape_of(const Json& sizes) {
-  const auto n = [&](std::size_t axis) { return sizes.at(axis).get<std::int64_t>(); };
-  switch (sizes.size()) {
-    case 0:
-      return {};
-    case 1:
-      return {n(0)};
-    case 2:
-      return {n(0), n(1)};
-    case 3:
-      return {n(0), n(1), n(2)};
-    default:
-      return {n(0), n(1), n(2), n(3)};
-  }
+/// Its extents.
+void to_json(json& list, const Shape& shape) {
+  list = json::array();
+  for (int axis = 0; axis < shape.rank(); ++axis) list.push_back(shape[axis]);
 }
-
-}  // namespace
+void from_json(const json& list, Shape& shape) {
+  std::vector<std::int64_t> n = list;
+  const std::size_t rank = n.size();
+  require(rank <= Shape::kMaxRank, "a shape has too many extents");
+  n.resize(Shape::kMaxRank);
+  const Shape shapes[] = {{}, {n[0]}, {n[0], n[1]}, {n[0], n[1], n[2]}, {n[0], n[1], n[2], n[3]}};
+  shape = shapes[rank];
+}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Range, begin, count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Parameter, name, shape, range, follow)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Layout, parameters, count)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConstSection, name, trained_only)
 
 KeptStates::KeptStates(const std::filesystem::path& file) : file_(file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -71,6 +69,17 @@ std::optional<KeptStates::State> KeptStates::newest() const {
   return {};
 }
 
+void KeptStates::free_others(const State& kept) const {
+  const int descriptor = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  for (std::uint64_t copy = 0; copy < SnapshotPlaces::kMostCopies; ++copy) {
+    if (copy == kept.copy) continue;
+    ::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(marks().places.arenas_at(copy)),
+                static_cast<off_t>(marks().places.arenas));
+  }
+  ::close(descriptor);
+}
+
 std::int64_t KeptStates::newest_step() const {
   const std::vector<std::uint64_t> copies = by_age();
   return copies.empty() ? -1 : read(copies.front()).metadata.position.step;
@@ -95,53 +104,31 @@ KeptStates::State KeptStates::read(std::uint64_t copy) const {
   const std::uint64_t text_bytes = marks().copy[copy].text_bytes;
   require(text_bytes <= places.text, "its text is too long");
   const auto* const text = reinterpret_cast<const std::uint8_t*>(data_ + places.text_at(copy));
-  const Json json = Json::from_cbor(text, text + text_bytes);
-  State state;
-  const auto& position = json.at("position");
-  state.metadata = {{position.at(0), position.at(1), position.at(2), position.at(3)},
-                    json.at("texts")};
-  state.layout.count = json.at("count");
-  for (const Json& row : json.at("parameters")) {
-    Parameter parameter;
-    parameter.name = row.at(0);
-    parameter.shape = shape_of(row.at(1));
-    parameter.range = {row.at(2), parameter.shape.count()};
-    parameter.follow = row.at(3);
+  const json object = json::from_cbor(text, text + text_bytes);
+  State state{object.at("layout"), object.at("sections"), object.at("metadata"), copy};
+  const Layout& layout = state.layout;
+  for (const Parameter& parameter : layout.parameters) {
     const Range& range = parameter.range;
-    require(range.begin >= 0 && range.count >= 0 && range.end() <= state.layout.count,
+    require(range.begin >= 0 && range.count >= 0 && range.end() <= layout.count &&
+                parameter.shape.count() == range.count,
             "{} is outside of the arena", parameter.name);
-    state.layout.parameters.push_back(std::move(parameter));
   }
-  const auto* arena = reinterpret_cast<const float*>(data_ + places.arenas_at(copy));
-  for (const Json& row : json.at("sections")) {
-    state.sections.push_back({row.at(0), arena, row.at(1)});
-    arena += state.layout.count;
-  }
-  require(state.layout.count > 0 &&
-              state.sections.size() <=
-                  places.arenas / sizeof(float) / static_cast<std::uint64_t>(state.layout.count),
+  require(layout.count > 0 && state.sections.size() <= places.arenas / sizeof(float) /
+                                                           static_cast<std::uint64_t>(layout.count),
           "its arenas are too long");
+  const auto* arena = reinterpret_cast<const float*>(data_ + places.arenas_at(copy));
+  for (ConstSection& section : state.sections) {
+    section.arena = arena;
+    arena += layout.count;
+  }
   return state;
 }
 
 std::string state_text(const Layout& layout, const std::vector<ConstSection>& sections,
                        const CheckpointMetadata& metadata) {
-  const Position& at = metadata.position;
-  Json json{{"position", {at.step, at.samples, at.epoch, at.seed}},
-            {"texts", metadata.texts},
-            {"count", layout.count},
-            {"parameters", Json::array()},
-            {"sections", Json::array()}};
-  for (const Parameter& parameter : layout.parameters) {
-    const Shape& shape = parameter.shape;
-    std::vector<std::int64_t> sizes;
-    for (int i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i]);
-    json["parameters"].push_back({parameter.name, sizes, parameter.range.begin, parameter.follow});
-  }
-  for (const ConstSection& section : sections)
-    json["sections"].push_back({section.name, section.trained_only});
-  const std::vector<std::uint8_t> bytes = Json::to_cbor(json);
-  return {bytes.begin(), bytes.end()};
+  std::string text;
+  json::to_cbor({{"layout", layout}, {"sections", sections}, {"metadata", metadata}}, text);
+  return text;
 }
 
 }  // namespace lockstep

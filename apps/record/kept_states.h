@@ -24,6 +24,7 @@ class KeptStates {
     Layout layout;
     std::vector<ConstSection> sections;
     CheckpointMetadata metadata;
+    std::uint64_t copy = 0;  ///< its number in the file
   };
 
   /// Throws Error if `file` cannot be read or has another form.
@@ -34,6 +35,8 @@ class KeptStates {
   /// The last whole copy whose arrays are as they were written. Throws Error if one is damaged and
   /// no other is whole.
   std::optional<State> newest() const;
+  /// Gives the memory of all other copies back.
+  void free_others(const State& kept) const;
   /// The step of the last copy; -1: there is none.
   std::int64_t newest_step() const;
 

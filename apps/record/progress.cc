@@ -32,30 +32,28 @@ std::string RunProgress::text() const {
       .dump();
 }
 
-RunProgress RunProgress::from(const std::map<std::string, std::string>& texts, std::int64_t step) {
-  RunProgress result;
-  if (const auto lines = texts.find(kWaitingLines); lines != texts.end())
-    result.waiting_lines = lines->second;
-  const auto found = texts.find(kProgress);
-  if (found == texts.end()) {
-    require(!texts.contains("best"), "its progress is in the form of an earlier version");
-    return result;
-  }
-  const json object = json::parse(found->second);
-  object.at("evaluation_due").get_to(result.evaluation_due);
-  object.at("accuracy").get_to(result.accuracy);
-  object.at("since_best").get_to(result.since_best);
-  object.at("tested").get_to(result.tested);
-  if (result.tested.known()) require_possible(result.tested, step);
-  const std::vector<BestEvaluation> all = object.at("best");
-  for (const BestEvaluation& one : all) {
+RunProgress RunProgress::from(const CheckpointMetadata& metadata) {
+  RunProgress result{.waiting_lines = metadata.text(kWaitingLines)};
+  require(metadata.text("best").empty(), "its progress is in the form of an earlier version");
+  if (const std::string text = metadata.text(kProgress); !text.empty())
+    result.read(json::parse(text), metadata.position.step);
+  return result;
+}
+
+void RunProgress::read(const json& object, std::int64_t step) {
+  object.at("evaluation_due").get_to(evaluation_due);
+  object.at("accuracy").get_to(accuracy);
+  object.at("since_best").get_to(since_best);
+  object.at("tested").get_to(tested);
+  if (tested.known()) require_possible(tested, step);
+  object.at("best").get_to(next);
+  for (const BestEvaluation& one : next) {
     require_possible(one, step);
     find(measures(), one.by);
   }
-  if (all.empty()) return result;
-  result.best = all.front();
-  result.next.assign(all.begin() + 1, all.end());
-  return result;
+  if (next.empty()) return;
+  best = next.front();
+  next.erase(next.begin());
 }
 
 }  // namespace lockstep

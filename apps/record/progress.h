@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/options/run_options.h"
+#include "net/checkpoint.h"
 #include "src/base/plural.h"
 
 namespace lockstep {
@@ -79,7 +80,7 @@ struct RunProgress {
     }
     if (all.empty() || now.has_better_value_than(best)) since_best = 0;
     const auto worse = [&](const BestEvaluation& other) { return now.better_than(other); };
-    all.insert(std::find_if(all.begin(), all.end(), worse), now);
+    all.insert(std::ranges::find_if(all, worse), now);
     best = all.front();
     all.resize(std::min(all.size(), static_cast<std::size_t>(keep)));
     next.assign(all.begin() + 1, all.end());
@@ -103,9 +104,11 @@ struct RunProgress {
 
   /// For checkpoints, in JSON.
   std::string text() const;
-  /// Reads kProgress and kWaitingLines of a checkpoint of `step`; without them the progress is that
-  /// of no evaluation. Throws std::exception if one is damaged.
-  static RunProgress from(const std::map<std::string, std::string>& texts, std::int64_t step);
+  /// Reads kProgress and kWaitingLines of a checkpoint; without them the progress is that of no
+  /// evaluation. Throws std::exception if one is damaged.
+  static RunProgress from(const CheckpointMetadata& metadata);
+  /// Reads text() of a checkpoint of `step`, parsed. Throws std::exception if it is damaged.
+  void read(const nlohmann::json& object, std::int64_t step);
   bool operator==(const RunProgress&) const = default;
 };
 

@@ -67,12 +67,11 @@ int number_of(const Resumption& resumption, const std::string& name) {
 /// --resume never or FILE, with a folder whose newest checkpoint is `newest`.
 void resume_among(Resumption& r, const std::string& how, const std::filesystem::path& newest) {
   std::error_code error;
+  resume_from(r, newest);
   if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
-    resume_from(r, newest);
     r.began = began_from(origin_of(r.before, r.metadata), how);
     return;
   }
-  resume_from(r, newest);
   if (how == "never" ? r.began == how : is_the_same_start(r.began, how)) {
     r.notes.push_back(fmt::format(
         "--resume {} began this run, which now resumes from its newest checkpoint", how));

@@ -25,7 +25,7 @@ using Json = RunFacts::Json;
 /// A text if `value` is the same on all ranks, else a list in their order. Collective; for rank 0.
 Json of_all_ranks(const Comm& comm, const std::string& value) {
   const std::vector<std::string> values = comm.gather(value);
-  const bool same = std::count(values.begin(), values.end(), value) == std::ssize(values);
+  const bool same = std::ranges::count(values, value) == std::ssize(values);
   return same ? Json(value) : Json(values);
 }
 
@@ -59,8 +59,8 @@ Json buckets_json(const TrainingStep& step) {
   for (const Range& bucket : step.buckets())
     bytes.push_back(bucket.count * static_cast<std::int64_t>(sizeof(float)));
   if (bytes.empty()) return nullptr;
-  const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
-  return {{"count", bytes.size()}, {"smallest_bytes", *least}, {"largest_bytes", *most}};
+  const auto [least, most] = std::ranges::minmax(bytes);
+  return {{"count", bytes.size()}, {"smallest_bytes", least}, {"largest_bytes", most}};
 }
 
 Json memory_json(const RunParts& p) {
@@ -261,21 +261,24 @@ void compare_options(const Json& before, const Options& options, bool unnamed,
   for (const OptionValue& option : options.values) {
     const auto value = [](const std::string& text) { return text.empty() ? Json() : typed(text); };
     const Json is = value(option.value), was = before.value(option.name, value(option.by_default));
-    const bool of_checkpoint =
-        std::find(kOfCheckpoint.begin(), kOfCheckpoint.end(), option.name) != kOfCheckpoint.end();
+    const bool of_checkpoint = std::ranges::count(kOfCheckpoint, option.name) > 0;
     if ((option.shapes || (unnamed && of_checkpoint)) && is != was)
       add(changes, Meaning::other_run, option.name, "--" + option.name, words_of(is),
           words_of(was));
   }
 }
 
-std::string dumped(const Json& values) {
-  return values.dump(-1, ' ', false, Json::error_handler_t::replace);
+/// The facts whose value_of(fact) is not null.
+RunFacts facts_with(const auto& value_of) {
+  Json values = Json::object();
+  for (const Fact& fact : kTable)
+    if (Json value = value_of(fact); !value.is_null()) values[fact.name] = std::move(value);
+  return RunFacts(values);
 }
 
 }  // namespace
 
-RunFacts::RunFacts(const Json& values) : values_(cleaned(Json::parse(dumped(values)))) {}
+RunFacts::RunFacts(const Json& values) : values_(cleaned(Json::parse(json_text(values)))) {}
 
 std::optional<RunFacts> RunFacts::read(const std::string& text) {
   const Json values = object_in(text);
@@ -284,17 +287,15 @@ std::optional<RunFacts> RunFacts::read(const std::string& text) {
 }
 
 RunFacts RunFacts::of(const std::filesystem::path& file, const CheckpointMetadata& metadata) {
-  const auto& texts = metadata.texts;
-  const auto found = texts.find(kFacts);
-  if (found == texts.end()) {  // weights of another program
+  const std::string text = metadata.text(kFacts);
+  if (text.empty()) {  // weights of another program
     Json values = Json::object();
-    if (const auto model = texts.find("model"); model != texts.end())
-      values["model"] = model->second;
-    if (const auto names = texts.find("class_names"); names != texts.end())
-      values["class_names"] = lines_of(names->second);
+    if (const std::string model = metadata.text("model"); !model.empty()) values["model"] = model;
+    if (const std::string names = metadata.text("class_names"); !names.empty())
+      values["class_names"] = lines_of(names);
     return RunFacts(values);
   }
-  const auto facts = read(found->second);
+  const auto facts = read(text);
   require(facts.has_value(), "{} is damaged: its facts are no JSON. Use another file.",
           file.string());
   for (const Fact& fact : kTable) {
@@ -329,25 +330,18 @@ std::int64_t RunFacts::number(const std::string& name) const {
 }
 
 std::string RunFacts::object_text(const std::string& name) const {
-  return has(name) ? dumped(value(name)) : "";
+  return has(name) ? json_text(value(name)) : "";
 }
 
-std::string RunFacts::dump() const { return dumped(values_); }
+std::string RunFacts::dump() const { return json_text(values_); }
 
 RunFacts facts_of(const RunParts& parts) {
-  Json values = Json::object();
-  for (const Fact& fact : kTable)
-    if (Json value = fact.value(parts); !value.is_null()) values[fact.name] = std::move(value);
-  return RunFacts(values);
+  return facts_with([&](const Fact& fact) { return fact.value(parts); });
 }
 
 RunFacts chosen_facts(const Options& options, int ranks) {
-  Json values = Json::object();
-  for (const Fact& fact : kTable) {
-    Json value = fact.chosen ? fact.chosen(options, ranks) : Json();
-    if (!value.is_null()) values[fact.name] = std::move(value);
-  }
-  return RunFacts(values);
+  return facts_with(
+      [&](const Fact& fact) { return fact.chosen ? fact.chosen(options, ranks) : Json(); });
 }
 
 std::string Change::note() const {

@@ -1,13 +1,11 @@
 #include "apps/record/run_files.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "apps/evaluate/measures.h"
 #include "src/base/clock.h"
 #include "src/base/text.h"
 #include "src/data/image/thumbnail.h"
@@ -24,10 +22,6 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kMostPairs = 100;  ///< of confused classes
 
-std::string text_of(const ordered_json& summary) {
-  return summary.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
 /// null: there was no such evaluation.
 ordered_json to_json(const Accuracy& accuracy) {
   if (!accuracy.known()) return nullptr;
@@ -40,9 +34,17 @@ ordered_json to_json(const BestEvaluation& best) {
   return object;
 }
 
-/// null: the hash is not known.
-ordered_json weights_json(const RunRecord& record) {
-  return record.weights.empty() ? ordered_json() : ordered_json(record.weights);
+/// The part of summary.json that a run which is complete already replaces too.
+ordered_json end_of(const RunRecord& record, const RunPlan& plan) {
+  ordered_json end{{"status", record.status},
+                   {"step", record.step},
+                   {"epoch", plan.epoch_at(record.step)},
+                   {kWeightsField, record.weights},
+                   {"best", to_json(record.progress.best)},
+                   {"test", to_json(record.progress.tested)}};
+  if (record.weights.empty()) end[kWeightsField] = nullptr;
+  if (!record.reason.empty()) end["reason"] = record.reason;
+  return end;
 }
 
 /// A number that is null if it is NaN.
@@ -121,53 +123,62 @@ ordered_json to_json(const Mistake& mistake, const Dataset& data) {
           {"text", data.excerpt(mistake.sample)}};
 }
 
-/// Why lockstep_run started these ranks, as summary.json and metrics.jsonl have it; empty: it did
+/// Why lockstep_run started these ranks, as summary.json and metrics.jsonl have it; null: it did
 /// not, or it is the first start. `seconds`: from the failure until training began again.
-std::string change_of_ranks(const RunPlan& plan, std::int64_t ranks) {
+ordered_json change_of_ranks(const RunPlan& plan, std::int64_t ranks) {
   const char *const what = std::getenv("LOCKSTEP_CHANGE"), *const at =
                                                                std::getenv("LOCKSTEP_CHANGED_AT");
-  if (what == nullptr || at == nullptr) return "";
-  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  return ordered_json{{"step", plan.start.step},
-                      {"change", one_line(what)},
-                      {"ranks", ranks},
-                      {"seconds", std::max(0.0, now.count() - std::strtod(at, nullptr))},
-                      {"at", timestamp()}}
-      .dump();
+  if (what == nullptr || at == nullptr) return nullptr;
+  return {{"step", plan.start.step},
+          {"change", one_line(what)},
+          {"ranks", ranks},
+          {"seconds", std::max(0.0, wall_time() - std::strtod(at, nullptr))},
+          {"at", timestamp()}};
+}
+
+/// summary.json; null: there is none, or it is damaged.
+ordered_json summary_in(const std::filesystem::path& folder) {
+  return object_in(read_file(folder / kSummaryFile).value_or(""));
+}
+
+void write_report_in(const std::filesystem::path& folder) {
+  write_page(folder / kReportFile, report_page(measures_json(), read_run(folder)));
 }
 
 /// Changes summary.json of run `run` and its page, if `change` of the object returns true. Throws
 /// std::exception if there is no such file.
 void rewrite(const std::filesystem::path& folder, const std::string& run,
              const std::function<bool(ordered_json&)>& change) {
-  const std::filesystem::path file = folder / kSummaryFile;
-  ordered_json summary = object_in(read_file(file).value_or(""));
+  ordered_json summary = summary_in(folder);
   if (summary.at("id") != run || !change(summary)) return;
   summary.at("times").at("written") = timestamp();
-  replace_file(file, text_of(summary));
-  write_page(folder / kReportFile, report_page(measures_json(), read_run(folder)));
+  replace_file(folder / kSummaryFile, json_text(summary, 2) + "\n");
+  write_report_in(folder);
 }
 
 }  // namespace
+
+RunFiles::RunFiles(const std::string& folder, const RunFacts& facts, const RunPlan& plan)
+    : folder_(folder),
+      facts_(facts),
+      plan_(plan),
+      holder_(folder.empty() ? "" : FolderLock::holder(folder)) {}
 
 void RunFiles::begin(const Options& options) {
   if (folder_.empty()) return;
   start_ = now_seconds();
   began_ = timestamp();
-  holder_ = FolderLock::holder(folder_);
-  ordered_json changes = ordered_json::array();
   try {
-    const ordered_json before = object_in(read_file(folder_ / kSummaryFile).value_or(""));
+    const ordered_json before = summary_in(folder_);
     if (before.at("id") == facts_.text("id")) {
       before.at("times").at("began").get_to(began_);
       before.at("times").at("seconds").get_to(seconds_before_);
-      if (before.contains("changes")) changes = before.at("changes");
+      if (before.contains("changes")) changes_ = before.at("changes");
     }
   } catch (const std::exception&) {  // there is none, or it cannot be read or is damaged
   }
   change_ = change_of_ranks(plan_, facts_.number("ranks"));
-  if (!change_.empty()) changes.push_back(ordered_json::parse(change_));
-  if (!changes.empty()) changes_ = changes.dump();
+  if (!change_.is_null()) changes_.push_back(change_);
   const ScheduleOptions& s = options.schedule;
   std::string text = fmt::format("# All options of this run; --config reads them.\n# {}\n{}",
                                  facts_.text("command"), options.text(plan_.global_batch));
@@ -183,27 +194,18 @@ void RunFiles::begin(const Options& options) {
 
 void RunFiles::write(const RunRecord& record) const {
   if (began_.empty()) return;
-  const RunProgress& progress = record.progress;
-  ordered_json result = to_json(record.last);
+  ordered_json summary{{"run", folder_.filename().string()}}, result = to_json(record.last);
   if (record.last.known()) result["loss"] = record.last_loss;
-  ordered_json summary = {{"run", folder_.filename().string()},
-                          {"status", record.status},
-                          {"step", record.step},
-                          {"epoch", plan_.epoch_at(record.step)},
-                          {kWeightsField, weights_json(record)},
-                          {"result", result},
-                          {"best", to_json(progress.best)},
-                          {"test", to_json(progress.tested)},
-                          {"times",
-                           {{"began", began_},
-                            {"written", timestamp()},
-                            {"seconds", seconds_before_ + now_seconds() - start_},
-                            {"training_seconds_since_start", record.train_seconds},
-                            {"images_per_s", record.images_per_s}}}};
-  if (!record.reason.empty()) summary["reason"] = record.reason;
-  if (!changes_.empty()) summary["changes"] = ordered_json::parse(changes_);
+  summary.update(end_of(record, plan_));
+  summary["result"] = result;
+  summary["times"] = {{"began", began_},
+                      {"written", timestamp()},
+                      {"seconds", seconds_before_ + now_seconds() - start_},
+                      {"training_seconds_since_start", record.train_seconds},
+                      {"images_per_s", record.images_per_s}};
+  if (!changes_.is_null()) summary["changes"] = changes_;
   summary.update(facts_.values());
-  replace_file(folder_ / kSummaryFile, text_of(summary));
+  replace_file(folder_ / kSummaryFile, json_text(summary, 2) + "\n");
 }
 
 std::optional<RunFacts> stored_facts(const std::filesystem::path& folder) {
@@ -214,19 +216,14 @@ std::optional<RunFacts> stored_facts(const std::filesystem::path& folder) {
   return {};
 }
 
-FailureRecord::FailureRecord(const std::string& folder, std::string program, std::string run)
-    : folder_(folder), program_(std::move(program)), run_(std::move(run)) {
-  if (!folder_.empty()) holder_ = FolderLock::holder(folder_);
-}
-
-void FailureRecord::write(const std::string& error) const noexcept {
+void RunFiles::failed(const std::string& error, const std::string& program) const noexcept {
   if (folder_.empty()) return;
   try {
-    rewrite(folder_, run_, [&](ordered_json& summary) {
+    rewrite(folder_, facts_.text("id"), [&](ordered_json& summary) {
       const std::string holder = FolderLock::holder(folder_);  // empty: rank 0 is dead
       if (summary.at("status") != "running" || (!holder.empty() && holder != holder_)) return false;
       std::string reason = error.substr(0, error.find('\n'));
-      if (reason.starts_with(program_ + ": ")) reason.erase(0, program_.size() + 2);
+      if (reason.starts_with(program + ": ")) reason.erase(0, program.size() + 2);
       summary["status"] = "failed";
       summary["reason"] = reason;
       return true;
@@ -240,14 +237,8 @@ void RunFiles::complete(const RunRecord& record, const Options& options) {
   try {
     rewrite(folder_, facts_.text("id"), [&](ordered_json& summary) {
       if (summary.at("status") == record.status) return false;
-      summary["status"] = record.status;
       summary.erase("reason");
-      if (!record.reason.empty()) summary["reason"] = record.reason;
-      summary["step"] = record.step;
-      summary["epoch"] = plan_.epoch_at(record.step);
-      summary[kWeightsField] = weights_json(record);
-      summary["best"] = to_json(record.progress.best);
-      summary["test"] = to_json(record.progress.tested);
+      summary.update(end_of(record, plan_));
       return true;
     });
   } catch (const nlohmann::json::exception&) {  // there is no summary.json, or it is damaged
@@ -257,19 +248,20 @@ void RunFiles::complete(const RunRecord& record, const Options& options) {
   }
 }
 
-void RunFiles::write(const EvaluatedClasses& evaluated) const {
+void RunFiles::write(const Evaluated& evaluated, const std::vector<std::string>& names,
+                     const std::string& set, const std::string& about) const {
   if (began_.empty()) return;
   const EvaluationResult& result = evaluated.result;
-  const std::size_t classes = evaluated.classes.size();
+  const std::size_t classes = names.size();
   ordered_json mistakes = ordered_json::array();
   for (const Mistake& mistake : result.mistakes)
     mistakes.push_back(to_json(mistake, evaluated.data));
   const ordered_json object = {
-      {"set", evaluated.set},
-      {"about", evaluated.about},
+      {"set", set},
+      {"about", about},
       {"step", evaluated.step},
       {"samples", result.score.samples},
-      {"classes", evaluated.classes},
+      {"classes", names},
       {"per_class", by_class(result,
                              [](auto& c) {
                                return std::vector{c.samples, c.predicted, c.right};
@@ -279,13 +271,12 @@ void RunFiles::write(const EvaluatedClasses& evaluated) const {
       {"pairs", confused_pairs(result.confusion, classes)},
       {"confusion", classes > kMostInMatrix ? ordered_json() : rows_of(result.confusion, classes)},
       {"mistakes", std::move(mistakes)}};
-  replace_file(folder_ / "evaluation.json",
-               object.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+  replace_file(folder_ / "evaluation.json", json_text(object) + "\n");
 }
 
 void RunFiles::write_report() const {
   if (began_.empty() || FolderLock::holder(folder_) != holder_) return;
-  write_page(folder_ / kReportFile, report_page(measures_json(), read_run(folder_)));
+  write_report_in(folder_);
 }
 
 void RunFiles::write_live_report(std::int64_t step, double next) const {
@@ -295,7 +286,7 @@ void RunFiles::write_live_report(std::int64_t step, double next) const {
                                                .seconds = seconds_before_ + now_seconds() - start_,
                                                .next = next});
   // A rank may have ended the run meanwhile, and then has written the last page.
-  const bool ended = object_in(read_file(folder_ / kSummaryFile).value_or("")) != run.summary;
+  const bool ended = summary_in(folder_) != run.summary;
   if (!ended && FolderLock::holder(folder_) == holder_) write_page(folder_ / kReportFile, page);
 }
 

@@ -103,6 +103,10 @@ class Choice {
                                 folder.string()),
                     kExitStorage);
       }
+      if (fs::is_symlink(folder, unreadable)) {
+        fail_usage("--run {} is a link to no folder. Create the folder, or use another name.",
+                   folder.string());
+      }
       return create();
     }
     if (!fs::is_directory(folder, unreadable))
@@ -169,8 +173,8 @@ class Choice {
       const std::string name = entry->path().filename().string();
       constexpr std::array kOwn{"checkpoints", "run.lock.",     kConfigFile, kNetworkFile,
                                 "events.out.", "metrics.jsonl", kReportFile};
-      const bool own = std::any_of(kOwn.begin(), kOwn.end(),
-                                   [&](const char* prefix) { return name.starts_with(prefix); });
+      const bool own =
+          std::ranges::any_of(kOwn, [&](const char* prefix) { return name.starts_with(prefix); });
       if (own || name.find(".tmp-") != name.npos) continue;
       fail_usage("--run {}: the folder has {}, but no {}. Use another name.", folder.string(), name,
                  kSummaryFile);
@@ -197,15 +201,6 @@ class Choice {
   int ranks_;
   RunFacts chosen_;
 };
-
-/// For await_holder().
-void print_wait(const std::string& folder, const FolderLock::Silent& silent) {
-  try {
-    Console().line(fmt::format("{:<12} for up to {} s: {} belongs to {}, which may be dead",
-                               "waiting", FolderLock::kSilence, folder, silent.holder));
-  } catch (const Error&) {  // a line that cannot be written does not end the run
-  }
-}
 
 }  // namespace
 
@@ -248,7 +243,13 @@ void RunPlace::await_holder(const std::function<void()>& look_for_stop) {
     if (comm_.rank() != 0 || lock_) return false;
     const auto silent = FolderLock::silent_holder(folder_);
     if (!silent) return false;
-    if (!stamp && !options_.reports.quiet) print_wait(folder_, *silent);
+    if (!stamp && !options_.reports.quiet) {
+      try {
+        Console().line(fmt::format("{:<12} for up to {} s: {} belongs to {}, which may be dead",
+                                   "waiting", FolderLock::kSilence, folder_, silent->holder));
+      } catch (const Error&) {  // a line that cannot be written does not end the run
+      }
+    }
     if (!stamp) stamp = silent->stamp;
     return silent->stamp == *stamp;
   };

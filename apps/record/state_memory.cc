@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -66,8 +65,10 @@ void unpack(const fs::path& folder) {
   if (is_gone(file)) return;
   {
     const KeptStates states(file);  // the sections are in its memory
-    if (const auto state = states.newest())
+    if (const auto state = states.newest()) {
+      states.free_others(*state);
       save_checkpoint(folder, state->layout, state->sections, state->metadata);
+    }
   }
   std::error_code ignored;
   fs::remove(file, ignored);
@@ -76,42 +77,40 @@ void unpack(const fs::path& folder) {
 /// The newest whole state of `run` after `after` in a folder.
 struct LocalState {
   fs::path file;
-  std::int64_t step = 0, bytes = 0;
+  std::int64_t step = 0;
 };
 
 LocalState newest_of(const fs::path& folder, const std::string& run, std::int64_t after,
                      std::vector<std::string>& warnings) {
   const auto attempt = [&](const auto& work) {
     try {
-      return work();
+      work();
     } catch (const UnreadableFile&) {
       throw;
     } catch (const Error& error) {
+      if (error.exit_code() == kExitStorage) throw;  // the state is good, but memory is short
       warnings.push_back(
           fmt::format("skipping a state in the memory of {}: {}", host_name(), error.what()));
-      return false;
     }
   };
-  const bool usable = attempt([&] {
-    if (is_gone(folder)) return false;
+  LocalState found;
+  if (is_gone(folder)) return found;
+  attempt([&] {
     require_own(folder);
     unpack(folder);
-    return true;
   });
-  if (!usable && !is_own(folder)) return {};
-  LocalState found;
+  if (!is_own(folder)) return found;
   for (const fs::path& file : list_checkpoints(folder)) {
-    const bool good = attempt([&] {
+    attempt([&] {
       const Checkpoint state(file);
       const std::int64_t step = state.metadata().position.step;
-      if (RunFacts::of(file, state.metadata()).text("id") != run || step <= after) return false;
+      if (RunFacts::of(file, state.metadata()).text("id") != run || step <= after) return;
       state.verify();
-      found = {file, step, static_cast<std::int64_t>(InputFile(file).size())};
-      return true;
+      found = {file, step};
     });
-    if (good) return found;
+    if (!found.file.empty()) break;
   }
-  return {};
+  return found;
 }
 
 /// Collective. Copies `from` of rank `owner` into the folder of rank 0's host, piece by piece. The
@@ -119,18 +118,18 @@ LocalState newest_of(const fs::path& folder, const std::string& run, std::int64_
 fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::path& folder,
                std::vector<std::string>& warnings) {
   constexpr std::int64_t kPiece = 16 << 20;
-  const std::int64_t bytes = comm.max(comm.rank() == owner ? from.bytes : 0);
   const fs::path to = folder / comm.broadcast(from.file.filename().string(), owner),
                  temporary = temporary_name(to);
   std::optional<InputFile> input;
   std::optional<OutputFile> output;
   std::string failure;
-  std::vector<char> piece(static_cast<std::size_t>(std::min(bytes, kPiece)));
+  bool is_full = false;
   const auto attempt = [&](const auto& work) {
     try {
       if (failure.empty()) work();
     } catch (const Error& error) {
       failure = error.what();
+      is_full = error.exit_code() == kExitStorage;
     }
   };
   attempt([&] {
@@ -138,6 +137,8 @@ fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::pa
     require(comm.rank() != 0 || is_own(folder), "{} is another user's", folder.string());
     if (comm.rank() == 0) output.emplace(temporary, OutputFile::Mode::create);
   });
+  const std::int64_t bytes = comm.max(input ? static_cast<std::int64_t>(input->size()) : 0);
+  std::vector<char> piece(static_cast<std::size_t>(std::min(bytes, kPiece)));
   for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
     const std::span<char> part(piece.data(),
                                static_cast<std::size_t>(std::min(kPiece, bytes - begin)));
@@ -150,18 +151,20 @@ fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::pa
     });
   }
   const std::string sender = comm.broadcast(failure, owner);
-  if (comm.rank() != 0) return {};
   if (failure.empty()) failure = sender;
+  std::error_code error;
   attempt([&] {
-    std::error_code error;
-    fs::rename(temporary, to, error);
+    if (comm.rank() == 0) fs::rename(temporary, to, error);
     if (error) fail_to("write", to, error.value());
   });
-  if (failure.empty()) return to;
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
-  warnings.push_back("skipping a state in memory: " + failure);
-  return {};
+  if (!failure.empty() && comm.rank() == 0) {
+    fs::remove(temporary, error);
+    warnings.push_back("skipping a state in memory: " + failure);
+  }
+  agree_on_rank_0(comm, [&] {  // the state is good, but memory is short
+    if (is_full) throw Error(failure, kExitStorage);
+  });
+  return comm.rank() == 0 && failure.empty() ? to : fs::path();
 }
 
 /// The device of a run's folder, or of the nearest folder above that is left.
@@ -265,11 +268,9 @@ void StateMemory::sealed() {
 void StateMemory::finished(std::int64_t step) const {
   if (step_ == nullptr) return;
   // Two stores that no reader sees by half; the first changes every ten million steps.
-  std::array<char, kStepBytes> text;
-  for (std::size_t i = kStepBytes - 1; i-- > 0; step /= 10)
-    text[i] = static_cast<char>('0' + step % 10);
-  text.back() = '\n';
-  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(text);
+  const std::string text = fmt::format("{:015}\n", step);
+  std::array<std::uint64_t, 2> words;
+  std::memcpy(words.data(), text.data(), kStepBytes);
   auto* const file = static_cast<std::uint64_t*>(step_);
   for (std::size_t i = 0; i < words.size(); ++i)
     std::atomic_ref(file[i]).store(words[i], std::memory_order_relaxed);
@@ -313,7 +314,7 @@ FoundState find_state(const Comm& comm, StatePlace place, std::int64_t after) {
   const std::vector<std::uint64_t> steps = comm.all_gather(std::span(&mine, 1));
   for (std::string& line : comm.gather(fmt::format("{}", fmt::join(warnings, "\n"))))
     if (!line.empty()) found.warnings.push_back(std::move(line));
-  const auto newest = std::max_element(steps.begin(), steps.end());
+  const auto newest = std::ranges::max_element(steps);
   if (*newest == 0) return found;
   const int owner = static_cast<int>(newest - steps.begin());
   if (owner == 0) {

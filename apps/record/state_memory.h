@@ -86,7 +86,7 @@ struct FoundState {
 
 /// Collective. Finds the newest whole state of the run after step `after`; place.run and `after`
 /// count on rank 0. The first rank of each host turns its newest one into a checkpoint. If rank 0's
-/// host lacks it, copies it there.
+/// host lacks it, copies it there. Throws Error if memory is short for that: the state stays.
 FoundState find_state(const Comm& comm, StatePlace place, std::int64_t after);
 
 /// Removes the folders in `root` of runs of this user on this host that no process trains, if their

@@ -29,18 +29,6 @@ std::unique_ptr<Checkpoint> open_best(const std::string& folder, const Accuracy&
   }
 }
 
-/// The files best-STEP.h5 of `folder`.
-std::vector<fs::path> list_best(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with("best-") && name.ends_with(".h5")) found.push_back(entry->path());
-  }
-  return found;
-}
-
 /// Makes `file` another name of `checkpoint`, atomically.
 void also_name(const fs::path& checkpoint, const fs::path& file) {
   const fs::path link = temporary_name(file);
@@ -62,12 +50,12 @@ void also_name(const fs::path& checkpoint, const fs::path& file) {
 void keep_best(const fs::path& checkpoint, std::int64_t step, const RunProgress& progress,
                int keep) {
   const fs::path folder = checkpoint.parent_path(), best = folder / kBestFile;
-  std::error_code error;
+  std::error_code error, ignored;
   if (progress.best.step == step) {
     // With --keep-best 1 so far, the former best has no other name.
     const fs::path former =
         progress.next.empty() ? best : folder / best_name(progress.next.front().step);
-    if (!is_gone(best) && is_gone(former) && !fs::equivalent(checkpoint, best, error))
+    if (!is_gone(best) && is_gone(former) && !fs::equivalent(checkpoint, best, ignored))
       also_name(best, former);
     also_name(checkpoint, best);
   }
@@ -77,8 +65,12 @@ void keep_best(const fs::path& checkpoint, std::int64_t step, const RunProgress&
     names.insert(best_name(progress.best.step));
     for (const BestEvaluation& other : progress.next) names.insert(best_name(other.step));
   }
-  for (const fs::path& file : list_best(folder))
-    if (!names.contains(file.filename().string())) fs::remove(file, error);
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("best-") && name.ends_with(".h5") && !names.contains(name))
+      fs::remove(entry->path(), ignored);
+  }
 }
 
 bool tests_at_end(const RunSetup& setup) {
@@ -91,9 +83,7 @@ std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluatio
                                     const std::function<bool(double)>& keep_going) {
   std::unique_ptr<Checkpoint> checkpoint;
   setup.recorder.phase("reading best.h5", kSlowFiles);
-  agree(setup.comm, [&] {
-    if (setup.comm.rank() == 0) checkpoint = open_best(checkpoints, best);
-  });
+  agree_on_rank_0(setup.comm, [&] { checkpoint = open_best(checkpoints, best); });
   const bool found = setup.comm.max(checkpoint != nullptr) > 0;
   const bool averaged = setup.options.optimizer.ema > 0;
   evaluation.change_to(*setup.data.test);

@@ -14,8 +14,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-double two_digits(double value) { return std::stod(fmt::format("{:.1e}", value)); }
-
 /// Rows for at most kRows of the points. Bars reach from the lowest loss to a little above the
 /// first, because the losses at the end may be much higher.
 std::vector<std::string> table_of(const RangeTest& test) {
@@ -79,13 +77,14 @@ void write_file(const Options& options, const RunPlan& plan, const RangeTest& te
 }  // namespace
 
 double RangeTest::rate(std::int64_t step) const {
-  const double share = static_cast<double>(step) / static_cast<double>(steps_ - 1);
-  return kLowest * power(kHighest / kLowest, share);
+  const double share = static_cast<double>(step) / (steps_ - 1);
+  constexpr double kLowest = RangeTestOptions::kLowest;
+  return kLowest * power(RangeTestOptions::kHighest / kLowest, share);
 }
 
 bool RangeTest::add(double loss) {
   constexpr double kDiverged = 4;
-  const double keep = std::max(0.0, 1 - 20 / static_cast<double>(steps_));
+  const double keep = std::max(0.0, 1 - 20.0 / steps_);
   average_ = keep * average_ + (1 - keep) * loss;
   weight_ = keep * weight_ + (1 - keep);  // of the losses so far; 1 in the long run
   const double smoothed = average_ / weight_;
@@ -97,8 +96,7 @@ bool RangeTest::add(double loss) {
 }
 
 std::optional<RangeTest::Point> RangeTest::lowest() const {
-  const auto smaller = [](const Point& a, const Point& b) { return a.smoothed < b.smoothed; };
-  const auto found = std::min_element(points_.begin(), points_.end(), smaller);
+  const auto found = std::ranges::min_element(points_, {}, &Point::smoothed);
   constexpr double kFell = 0.99;
   if (points_.empty() || found->smoothed > kFell * points_.front().smoothed) return {};
   return *found;
@@ -107,7 +105,7 @@ std::optional<RangeTest::Point> RangeTest::lowest() const {
 std::optional<double> RangeTest::suggestion() const {
   const auto best = lowest();
   if (!best) return {};
-  return two_digits(best->rate / 10);
+  return std::stod(fmt::format("{:.1e}", best->rate / 10));
 }
 
 void find_learning_rate(const LoopParts& parts) {
@@ -135,9 +133,7 @@ void find_learning_rate(const LoopParts& parts) {
   }
   parts.reporter.result(verdict(test));
   if (options.find_lr.file.empty()) return;
-  agree(setup.comm, [&] {
-    if (setup.comm.rank() == 0) write_file(options, setup.plan, test);
-  });
+  agree_on_rank_0(setup.comm, [&] { write_file(options, setup.plan, test); });
   parts.reporter.result(
       fmt::format("{:<12} {}: scripts/plot_run.py draws it", "written", options.find_lr.file));
 }

@@ -14,8 +14,6 @@ namespace lockstep {
 /// The rates and losses of the test. Every rank computes the same.
 class RangeTest {
  public:
-  static constexpr double kLowest = 1e-6, kHighest = 10;
-
   /// `steps`: at least 2.
   explicit RangeTest(std::int64_t steps) : steps_(steps) {}
 
@@ -25,7 +23,8 @@ class RangeTest {
     double smoothed = 0;  ///< moving average over about a twentieth of the steps
   };
 
-  /// The rate of step number `step`: it rises exponentially from kLowest to kHighest.
+  /// The rate of step number `step`: it rises exponentially from
+  /// RangeTestOptions::kLowest to kHighest.
   double rate(std::int64_t step) const;
   /// The loss of the next step. Returns whether the test goes on: it ends after the last step, and
   /// when the loss is not finite or the smoothed one is four times the lowest.

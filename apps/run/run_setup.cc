@@ -20,7 +20,7 @@ namespace {
 /// Throws the usage Error with the line of the file whose layer does not fit.
 void require_shapes(const ModelEntry& entry, const Dataset& data, std::string_view isa) {
   const auto device = make_cpu_device(1, "auto", isa);  // the first device decides the set
-  Model(*device, entry, data.sample_shape(), data.classes(), 1, Type::f32, /*training=*/true);
+  Model(*device, entry, data.sample_shape(), data.classes(), Type::f32, /*training=*/true);
 }
 
 /// Throws the usage Error if `measure` needs a class with both samples and others to compare them
@@ -100,16 +100,8 @@ void RunSetup::plan_steps(const Position& start) {
 
 void RunSetup::choose_device(Device* given) {
   recorder.phase("making the model");
-  const ComputeOptions& o = options.device;
-  if (given == nullptr) {
-    own_device_ = make_device(comm, o.name,
-                              {.deterministic = o.deterministic,
-                               .tf32 = o.tf32,
-                               .convolution = o.convolution,
-                               .isa = o.isa,
-                               .arithmetic = o.arithmetic},
-                              placement);
-  }
+  if (given == nullptr)
+    own_device_ = make_device(comm, options.device.name, options.device, placement);
   device = given ? given : own_device_.get();
   agree(comm, [&] { require_precision(*device, options.model.precision); });
 }

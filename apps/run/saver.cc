@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 #include "apps/record/data_facts.h"
@@ -32,12 +31,6 @@ std::size_t text_bytes(const RunSetup& setup, const Layout& layout) {
          setup.options.model.network.size();
 }
 
-/// Throws Error unless the lines of the log that are written have reached the disk.
-void sync_log(const std::string& folder) {
-  const std::filesystem::path log = std::filesystem::path(folder) / "metrics.jsonl";
-  if (!is_gone(log)) OutputFile(log, OutputFile::Mode::extend).sync();
-}
-
 }  // namespace
 
 std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& step,
@@ -47,8 +40,7 @@ std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& ste
   const int threads = setup.placement.threads;
   try {
     if (memory != nullptr) {
-      const std::size_t residuals =
-          residual_bytes(setup.comm, step.layout(), step.reducer().traits().residual != nullptr);
+      const std::size_t residuals = residual_bytes(setup.comm, step.layout(), step.own_sections());
       return std::make_unique<Snapshot>(setup.comm, arenas + residuals, threads,
                                         text_bytes(setup, step.layout()), memory->file());
     }
@@ -66,7 +58,7 @@ std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& ste
 }
 
 Saver::Saver(const RunSetup& setup, const RunFacts& facts, TrainingStep& step, Reporter& reporter,
-             const RunPlace& place, Snapshot* snapshot, StateMemory* memory, Track* track)
+             const RunPlace& place, Snapshot* snapshot, StateMemory* memory)
     : setup_(setup),
       options_(setup.options.checkpoints),
       step_(step),
@@ -74,10 +66,7 @@ Saver::Saver(const RunSetup& setup, const RunFacts& facts, TrainingStep& step, R
       place_(place),
       snapshot_(snapshot),
       memory_(snapshot ? memory : nullptr),
-      track_(track),
-      run_(facts.text("id")),
       facts_text_(setup.comm.broadcast(facts.dump())),
-      has_residuals_(setup.comm.max(step.reducer().traits().residual != nullptr) > 0),
       pruner_(place.checkpoints(), options_.keep),
       last_save_(now_seconds()) {}
 
@@ -86,18 +75,15 @@ Saver::~Saver() { settle_quietly(); }
 RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string>& notes) {
   setup_.recorder.phase("restoring the checkpoint", kSlowFiles);
   std::unique_ptr<Checkpoint> checkpoint;
-  agree(setup_.comm, [&] {
-    if (setup_.comm.rank() == 0) checkpoint = std::make_unique<Checkpoint>(resumption.file);
-  });
+  agree_on_rank_0(setup_.comm, [&] { checkpoint = std::make_unique<Checkpoint>(resumption.file); });
   load_on_all_ranks(setup_.comm, checkpoint.get(), step_.layout(), step_.sections());
   RunProgress progress;
   std::int64_t residuals = 0;
-  const auto& texts = resumption.metadata.texts;
   agree(setup_.comm, [&] {
     try {
-      progress = RunProgress::from(texts, resumption.metadata.position.step);
-      if (const auto found = texts.find(kResiduals); found != texts.end())
-        residuals = parse_number<std::int64_t>(kResiduals, found->second, Bounds::at_least(1));
+      progress = RunProgress::from(resumption.metadata);
+      if (const std::string text = resumption.metadata.text(kResiduals); !text.empty())
+        residuals = parse_number<std::int64_t>(kResiduals, text, Bounds::at_least(1));
     } catch (const std::exception& error) {
       fail("{} is damaged: {}. Use another file.", resumption.file, error.what());
     }
@@ -119,9 +105,8 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   }
   // The run may have been killed before it gave the file its second name.
   const std::int64_t step = resumption.metadata.position.step;
-  agree(setup_.comm, [&] {
-    if (setup_.comm.rank() == 0 && !setup_.options.check && !only_in_memory_ &&
-        is_best(step, progress))
+  agree_on_rank_0(setup_.comm, [&] {
+    if (!setup_.options.check && !only_in_memory_ && is_best(step, progress))
       keep_best(last_file_, step, progress, options_.keep_best);
   });
   return progress;
@@ -133,8 +118,7 @@ void Saver::begin(const Resumption& resumption, std::vector<std::string>& notes)
   const bool other_classes = has_other_classes(resumption, setup_.options.model.name, setup_.data);
   const std::vector<Section> sections = step_.sections();
   if (!init.empty()) {
-    agree(setup_.comm, [&] {
-      if (setup_.comm.rank() != 0) return;
+    agree_on_rank_0(setup_.comm, [&] {
       for (std::string& line :
            load_initial_weights(init, step_.layout(), sections.front().arena, other_classes))
         notes.push_back(std::move(line));
@@ -159,7 +143,7 @@ bool Saver::is_due() {
 
 void Saver::verify(std::int64_t done) {
   setup_.recorder.phase("comparing weights", 0);
-  const TimedSpan span(track_, "comparing weights");
+  const TimedSpan span(step_.track(), "comparing weights");
   verify_mirror(setup_.comm, step_.layout(), read_only(step_.sections()), done);
 }
 
@@ -178,12 +162,9 @@ Saver::State Saver::copy_state(std::int64_t done, const RunProgress& progress,
     require_finite(done);
   }
   const bool keeps = memory_ && memory_->first();
-  Sections wire;
-  if (has_residuals_) {
-    wire = gather_residuals(setup_.comm, keeps || setup_.comm.rank() == 0, layout,
-                            step_.own_sections(), *state.residuals);
-    state.sections.insert(state.sections.end(), wire.begin(), wire.end());
-  }
+  const Sections wire = gather_residuals(setup_.comm, keeps || setup_.comm.rank() == 0, layout,
+                                         step_.own_sections(), *state.residuals);
+  state.sections.insert(state.sections.end(), wire.begin(), wire.end());
   state.metadata = metadata(done, progress, std::ssize(*state.residuals));
   if (!keeps) return state;
   if (snapshot_->seal(layout, wire, state_text(layout, state.sections, state.metadata))) {
@@ -199,27 +180,30 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
   if (done == saved_step_ && progress == saved_progress_) return;
   finish();
   setup_.recorder.phase("checkpoint", kSlowFiles);
-  const TimedSpan span(track_, "checkpoint");
+  const TimedSpan span(step_.track(), "checkpoint");
   const bool again = saved_step_ == done;
   const State state = copy_state(done, progress, Snapshot::Purpose::checkpoint);
-  agree(setup_.comm, [&] {
-    if (setup_.comm.rank() != 0) return;
+  agree_on_rank_0(setup_.comm, [&] {
     place_.require_held();
     reporter_.flush();
-    start([this, state, again, progress, best = is_best(done, progress)](Written& written) {
-      written.step = state.metadata.position.step;
-      written.again = again;
-      try {
-        sync_log(place_.folder());
+    // Without a snapshot, settle() does the work.
+    const auto how = snapshot_ ? std::launch::async : std::launch::deferred;
+    job_ = std::async(how, [this, state, done, again, progress, best = is_best(done, progress)] {
+      Written written;
+      written.step = done;
+      try {  // the lines of the log reach the disk first
+        const std::filesystem::path log = place_.folder() + "/metrics.jsonl";
+        if (!is_gone(log)) OutputFile(log, OutputFile::Mode::extend).sync();
       } catch (const Error& error) {
         written.warnings.emplace_back(error.what());
       }
       if (!again) written.weights = weights_sha256(step_.layout(), state.sections.front().arena);
       written.file =
           save_checkpoint(place_.checkpoints(), step_.layout(), state.sections, state.metadata);
-      if (best) keep_best(written.file, written.step, progress, options_.keep_best);
+      if (best) keep_best(written.file, done, progress, options_.keep_best);
       const std::vector<std::string> pruned = pruner_.prune(written.file);
       written.warnings.insert(written.warnings.end(), pruned.begin(), pruned.end());
+      return written;
     });
     if (!snapshot_) settle();
   });
@@ -232,17 +216,9 @@ void Saver::save(std::int64_t done, const RunProgress& progress) {
 void Saver::finish() {
   if (place_.folder().empty()) return;
   setup_.recorder.phase("checkpoint", kSlowFiles);
-  const TimedSpan span(track_, "finishing a checkpoint");
+  const TimedSpan span(step_.track(), "finishing a checkpoint");
   agree(setup_.comm, [&] { settle(); });
   if (saved_step_ >= 0) setup_.world.flight_recorder().saved();
-}
-
-void Saver::start(std::function<void(Written&)> job) {
-  job_ = std::async(snapshot_ ? std::launch::async : std::launch::deferred, [job = std::move(job)] {
-    Written written;
-    job(written);
-    return written;
-  });
 }
 
 void Saver::settle() {
@@ -270,7 +246,7 @@ void Saver::poll() {
 
 void Saver::report(const Written& written) {
   last_file_ = written.file;
-  if (!written.again) reporter_.saved(written.step, written.file, written.weights);
+  if (!written.weights.empty()) reporter_.saved(written.step, written.file, written.weights);
   for (const std::string& warning : written.warnings) reporter_.warning(warning);
   setup_.world.flight_recorder().saved();
 }
@@ -291,23 +267,20 @@ void Saver::begin_states(std::int64_t done) {
 void Saver::keep(std::int64_t done, const RunProgress& progress, bool last) {
   if (!keeps(done)) return;
   setup_.recorder.phase("state in memory");
-  const TimedSpan span(track_, "state in memory");
+  const TimedSpan span(step_.track(), "state in memory");
   const double begin = now_seconds();
   poll();
-  const auto ns = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
   // A checkpoint is being written from a copy; what a state costs; how long a step takes.
-  std::array<std::uint64_t, 3> most{job_.valid() || failure_, ns(copy_seconds_),
-                                    ns(schedule_.step_seconds(done, begin))};
-  const std::vector<std::uint64_t> all = setup_.comm.all_gather(most);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    most[i % most.size()] = std::max(most[i % most.size()], all[i]);
+  std::array most{job_.valid() || failure_ ? 1.0 : 0.0, copy_seconds_,
+                  schedule_.step_seconds(done, begin)};
+  for (const auto& other : setup_.comm.of_all(most))
+    std::ranges::transform(most, other, most.begin(), std::ranges::max);
   const auto [writes, cost, step] = most;
   if (!last && !saved(done)) {
     copy_state(done, progress, writes > 0 ? Snapshot::Purpose::spare : Snapshot::Purpose::state);
     copy_seconds_ = now_seconds() - begin;
   }
-  schedule_.plan(done, now_seconds(), 1e-9 * static_cast<double>(cost),
-                 1e-9 * static_cast<double>(step));
+  schedule_.plan(done, now_seconds(), cost, step);
 }
 
 CheckpointMetadata Saver::metadata(std::int64_t done, const RunProgress& progress,
@@ -332,9 +305,7 @@ bool Saver::is_best(std::int64_t done, const RunProgress& progress) const {
 
 void Saver::require_finite(std::int64_t done) {
   for (const Section& section : step_.sections()) {
-    const float* values = section.arena;
-    const bool finite = std::all_of(values, values + step_.layout().count,
-                                    [](float value) { return std::isfinite(value); });
+    const bool finite = all_finite(step_.layout(), section);
     if (setup_.comm.max(!finite) > 0) fail_not_finite(section.name, done);
   }
 }

@@ -5,7 +5,6 @@
 
 #include <exception>
 #include <filesystem>
-#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -20,7 +19,6 @@
 #include "apps/step/snapshot.h"
 #include "apps/tell/reporter.h"
 #include "net/checkpoint.h"
-#include "src/base/timeline.h"
 
 namespace lockstep {
 
@@ -36,10 +34,9 @@ std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& ste
 class Saver {
  public:
   /// `facts`: of the run, for its checkpoints. `snapshot`: null: save() writes before it returns.
-  /// `memory`: for states in memory, which need `snapshot`; null: there are none. `track`: of the
-  /// timeline; null: none.
+  /// `memory`: for states in memory, which need `snapshot`; null: there are none.
   Saver(const RunSetup& setup, const RunFacts& facts, TrainingStep& step, Reporter& reporter,
-        const RunPlace& place, Snapshot* snapshot, StateMemory* memory, Track* track);
+        const RunPlace& place, Snapshot* snapshot, StateMemory* memory);
   /// Waits for the thread.
   ~Saver();
   Saver& operator=(Saver&&) = delete;  ///< neither copied nor moved
@@ -96,8 +93,7 @@ class Saver {
   struct Written {
     std::filesystem::path file;  ///< the checkpoint
     std::int64_t step = 0;
-    bool again = false;   ///< the step has a checkpoint already
-    std::string weights;  ///< weights_sha256() of the checkpoint
+    std::string weights;  ///< weights_sha256(); empty: the step has a checkpoint already
     std::vector<std::string> warnings;
   };
   using Sections = std::vector<ConstSection>;
@@ -114,8 +110,6 @@ class Saver {
   CheckpointMetadata metadata(std::int64_t done, const RunProgress& progress,
                               std::int64_t residuals) const;
   // Local.
-  /// Begins a job of the thread. Without a snapshot, settle() runs it.
-  void start(std::function<void(Written&)> job);
   /// Waits for the thread, reports its checkpoint, and throws its error.
   void settle();
   /// The same when another error ends the run.
@@ -132,9 +126,7 @@ class Saver {
   const RunPlace& place_;
   Snapshot* const snapshot_;
   StateMemory* const memory_;
-  Track* track_;
-  const std::string run_, facts_text_;  ///< of rank 0: the run's id, and its facts
-  const bool has_residuals_;            ///< of a rank
+  const std::string facts_text_;        ///< of rank 0
   CheckpointPruner pruner_;             ///< of the thread
   std::filesystem::path last_file_;
   std::int64_t saved_step_ = -1;

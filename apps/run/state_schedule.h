@@ -26,16 +26,14 @@ class StateSchedule {
   bool is_due(std::int64_t done) const { return done == next_; }
   /// Seconds of a step since the last plan. `done` is above that of the plan.
   double step_seconds(std::int64_t done, double now) const {
-    return (now - time_) / static_cast<double>(done - planned_);
+    return (now - time_) / (done - planned_);
   }
   /// After step `done`, when a state was due. `cost`: seconds that a state takes from the steps.
   /// `step_seconds`: of a step.
   void plan(std::int64_t done, double now, double cost, double step_seconds) {
-    constexpr double kMostSteps = 1e6;
     const double interval = std::clamp(cost / kShare, kShortest, kLongest);
-    const double steps = std::min(kMostSteps, std::floor(interval / std::max(step_seconds, 1e-9)));
     planned_ = done;
-    next_ = done + std::max<std::int64_t>(1, std::llround(steps));
+    next_ = done + std::max<std::int64_t>(1, std::floor(interval / std::max(step_seconds, 1e-6)));
     time_ = now;
   }
 

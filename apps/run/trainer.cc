@@ -37,10 +37,9 @@ void claim(RunPlace& place, const World& world, const Options& options,
   recorder.phase("waiting for the folder of another run", kSlowFiles);
   place.claim(look_for_stop);
   recorder.phase("looking for checkpoints", kSlowFiles);
-  agree(world.comm(), [&] {
+  agree_on_rank_0(world.comm(), [&] {
     const std::string& trace = options.reports.trace;
-    // Perhaps in the folder of the run.
-    if (world.comm().rank() == 0 && !trace.empty()) require_trace_file(trace);
+    if (!trace.empty()) require_trace_file(trace);  // perhaps in the folder of the run
   });
 }
 
@@ -96,8 +95,7 @@ std::string completion(const RunSetup& setup, const Resumption& resumption,
 void complete_again(const RunSetup& setup, TrainingStep& step, const RunProgress& progress,
                     Reporter& reporter) {
   const float* const weights = step.weights();
-  agree(setup.comm, [&] {
-    if (setup.comm.rank() != 0) return;
+  agree_on_rank_0(setup.comm, [&] {
     reporter.complete(setup.plan.start.step, progress, weights_sha256(step.layout(), weights));
   });
 }
@@ -111,19 +109,17 @@ void write_trace(Trace& trace, const RunSetup& setup, Reporter& reporter) {
   reporter.line(fmt::format("{:<12} {}: open it at ui.perfetto.dev", "trace", file));
 }
 
-/// Collective. Writes the timeline also if the loop ends with an error of all ranks. `failure`: for
-/// errors of all ranks.
-void run_traced(const LoopParts& parts, const RunProgress& progress, const FailureRecord& failure,
-                Trace* trace) {
+/// Collective. Writes the timeline also if the loop ends with an error of all ranks.
+void run_traced(const LoopParts& parts, const RunProgress& progress, Trace* trace) {
   const Comm& comm = parts.setup.comm;
   try {
     run_training_loop(parts, progress);
   } catch (const AgreedError& error) {
-    if (error.exit_code() != kExitRequeue && comm.rank() == 0) failure.write(error.what());
+    if (error.exit_code() != kExitRequeue && comm.rank() == 0) parts.reporter.failed(error.what());
     if (trace) write_trace(*trace, parts.setup, parts.reporter);
     throw;
   } catch (...) {
-    if (comm.size() == 1) failure.write(current_error().what());
+    if (comm.size() == 1) parts.reporter.failed(current_error().what());
     throw;
   }
   if (trace) write_trace(*trace, parts.setup, parts.reporter);
@@ -137,39 +133,34 @@ std::vector<std::pair<std::string, std::size_t>> memory_parts(
   parts.emplace_back("evaluation", evaluation.bytes());
   parts.emplace_back("loader", loader.bytes());
   parts.emplace_back("data", setup.data.bytes());
-  if (saves) {
-    const bool residual = step.reducer().traits().residual != nullptr;
-    const std::size_t gathered = gather_bytes(setup.comm, step.layout(), residual);
-    parts.emplace_back("saving", step.saved_bytes() + gathered);
+  if (saves) {  // the residuals of all ranks twice: gathered, by a buffer, and in the file's image
+    const std::size_t residuals = residual_bytes(setup.comm, step.layout(), step.own_sections());
+    const std::size_t buffer = residuals > 0 ? step.layout().count * sizeof(float) : 0;
+    parts.emplace_back("saving", step.saved_bytes() + 2 * residuals + buffer);
   }
   parts.emplace_back("copies of the state", snapshot ? snapshot->bytes() : 0);
   parts.emplace_back("program and libraries", program);
   return parts;
 }
 
-/// Collective. Trains, or finds a learning rate. Returns the exit code. `run`: the run's id.
-int run_to_the_end(const LoopParts& parts, const RunProgress& progress, const std::string& run,
-                   Trace* trace) {
+/// Collective. Trains, or finds a learning rate. Returns the exit code.
+int run_to_the_end(const LoopParts& parts, const RunProgress& progress, Trace* trace) {
   const Options& options = parts.setup.options;
-  if (options.find_lr.steps > 0) {
-    return parts.setup.world.abort_all_on_error([&] {
-      find_learning_rate(parts);
-      return static_cast<int>(kExitSuccess);
-    });
-  }
-  const FailureRecord failure(parts.place.folder(), options.program, run);
-  const OnFailure on_failure([&](const std::string& line) { failure.write(line); });
+  const OnFailure on_failure([&](const std::string& line) { parts.reporter.failed(line); });
   return parts.setup.world.abort_all_on_error([&] {
-    run_traced(parts, progress, failure, trace);
-    return static_cast<int>(kExitSuccess);
+    if (options.find_lr.steps > 0)
+      find_learning_rate(parts);
+    else
+      run_traced(parts, progress, trace);
+    return kExitSuccess;
   });
 }
 
 /// Collective. Lets `evaluate` know the samples of the user's own data that the run trains on.
 void keep_samples(const RunSetup& setup, const std::string& folder) {
-  agree(setup.comm, [&] {
+  agree_on_rank_0(setup.comm, [&] {
     const bool own = find(datasets(), setup.options.data.dataset).own && !folder.empty();
-    if (own && setup.comm.rank() == 0) keep_fingerprints(folder, setup.data);
+    if (own) keep_fingerprints(folder, setup.data);
   });
 }
 
@@ -213,9 +204,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   const Options& options = setup.options;
   const bool traced = !options.reports.trace.empty() && !options.check;
   const auto trace = traced ? std::make_unique<Trace>(setup.comm) : nullptr;
-  Timeline* const timeline = trace ? &trace->timeline() : nullptr;
   std::unique_ptr<Loader> loader;  // outlives the step, which reads from it
-  TrainingStep step = setup.make_step(timeline);
+  TrainingStep step = setup.make_step(trace ? &trace->timeline() : nullptr);
   Evaluation evaluation(*setup.device, setup.entry, setup.data.evaluated(), options.model.precision,
                         options.reports.test_views);
   evaluation.after_each([&] { setup.recorder.progress(); });
@@ -244,8 +234,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     setup.recorder.progress();
     return !stop_requested();
   });
-  Saver saver(setup, facts, step, reporter, place, snapshot.get(), kept,
-              timeline ? &timeline->compute : nullptr);
+  Saver saver(setup, facts, step, reporter, place, snapshot.get(), kept);
   look_for_stop();
   std::vector<Change> changes;
   const RunProgress progress = begin_or_restore(setup, resumption, facts, saver, changes);
@@ -253,7 +242,7 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   print_summary(run, facts, *loader, reporter);
   const std::string complete = completion(setup, resumption, progress);
   // The options of a replay are those that the run had then.
-  if (replay_steps().empty())
+  if (replay_steps(place.folder()).empty())
     agree(setup.comm, [&] { require_same_run(resumption, changes, !complete.empty()); });
   if (options.check || !complete.empty()) {
     reporter.result(options.check ? "all is well: --check trains nothing" : complete);
@@ -263,9 +252,8 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
   }
   keep_samples(setup, place.folder());
   return with_states(memory, [&] {
-    return run_to_the_end(
-        {setup, place, step, loader, evaluation, reporter, saver, stop_requested, timeline},
-        progress, resumption.run, trace.get());
+    return run_to_the_end({setup, place, step, loader, evaluation, reporter, saver, stop_requested},
+                          progress, trace.get());
   });
 }
 
@@ -286,9 +274,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   };
   look_for_stop();
   if (options.summary) {
-    agree(comm, [&] {
-      if (comm.rank() == 0) print_model(options);
-    });
+    agree_on_rank_0(comm, [&] { print_model(options); });
     return kExitSuccess;
   }
   RunPlace place(comm, options);

@@ -13,7 +13,6 @@
 #include "apps/run/best_checkpoint.h"
 #include "apps/run/training_clock.h"
 #include "apps/step/share_tuner.h"
-#include "apps/tell/summary.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
@@ -27,15 +26,16 @@ class TrainingLoop {
  public:
   TrainingLoop(const LoopParts& parts, const RunProgress& progress)
       : parts_(parts),
-        plan_(parts.setup.plan),
-        options_(parts.setup.options.reports),
+        setup_(parts.setup),
+        plan_(setup_.plan),
+        options_(setup_.options.reports),
         step_(parts.step),
         reporter_(parts.reporter),
         saver_(parts.saver),
-        stragglers_(parts.setup.comm),
+        stragglers_(setup_.comm),
         progress_(progress) {
-    const Comm& comm = parts.setup.comm;
-    if (parts.setup.options.ranks.tunes_shares && comm.size() > 1)
+    const Comm& comm = setup_.comm;
+    if (setup_.options.ranks.tunes_shares && comm.size() > 1)
       share_tuner_.emplace(comm.duplicate(), plan_.shares);
   }
 
@@ -45,7 +45,7 @@ class TrainingLoop {
     const char* redone = progress_.evaluation_due   ? "evaluation"
                          : progress_.tested.known() ? ""
                                                     : "test";
-    agree(parts_.setup.comm, [&] { reporter_.begin(redone, progress_); });
+    agree(setup_.comm, [&] { reporter_.begin(redone, progress_); });
     if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
     if (share_tuner_) reporter_.shares(done, plan_.shares);
     saver_.begin_states(done);
@@ -75,7 +75,7 @@ class TrainingLoop {
     if (saver_.only_in_memory()) saver_.save(done, progress_);
     saver_.finish();
     reporter_.ended(progress_);
-    if (tests_at_end(parts_.setup) && !progress_.tested.known()) {
+    if (tests_at_end(setup_) && !progress_.tested.known()) {
       if (leaves_ == "test") stop(done);
       test(done);
     }
@@ -98,7 +98,7 @@ class TrainingLoop {
   }
 
   bool saves(std::int64_t done) const {
-    return due(done, parts_.setup.options.checkpoints.every.steps) || replay_.contains(done);
+    return due(done, setup_.options.checkpoints.every.steps) || replay_.contains(done);
   }
 
   /// An evaluation follows this step.
@@ -121,34 +121,10 @@ class TrainingLoop {
       }
       epoch_.add(*totals);
       if (reports(collected_)) report(collected_, *totals);
-      tell_length();
       reporter_.progress(collected_, totals->cross_entropy);
       asked = asked | Votes{totals->stop, totals->save};
     }
     return asked;
-  }
-
-  /// An epoch on images of all pixels takes that long.
-  double seconds_per_epoch(double now, std::int64_t done) const {
-    return clock_.trained(now) /
-           step_.work(plan_.epoch_at(clock_.first_done()), plan_.epoch_at(done));
-  }
-  /// In epochs on images of all pixels.
-  double epochs_left(std::int64_t done) const {
-    return step_.work(plan_.epoch_at(done), plan_.epoch_at(plan_.steps));
-  }
-
-  /// Once, as soon as the speed is known.
-  void tell_length() {
-    constexpr std::int64_t kSteps = 3;
-    constexpr double kSeconds = 3;
-    const double now = now_seconds();
-    if (told_length_ || collected_ < plan_.start.step + kSteps || clock_.trained(now) < kSeconds)
-      return;
-    told_length_ = true;
-    const double each = seconds_per_epoch(now, collected_ + step_.done_ahead());
-    const std::string text = time_text(each * epochs_left(collected_), each);
-    if (!text.empty()) reporter_.line(text);
   }
 
   void after_step(std::int64_t done, Votes asked) {
@@ -165,7 +141,7 @@ class TrainingLoop {
     if (end && !saver_.saved(done)) saver_.require_finite(done);
     if (progress_.evaluation_due && !asked.stop) {  // else the resumed run does it
       evaluate(done);
-      const bool best = parts_.setup.data.validation && progress_.is_among_best(done);
+      const bool best = setup_.data.validation && progress_.is_among_best(done);
       if (progress_.evaluation_due || saver_.saved(done) || progress_.over(options_) || best)
         saver_.save(done, progress_);
     }
@@ -182,9 +158,9 @@ class TrainingLoop {
     const double start = now_seconds();
     const TimedSpan span = phase("shares", "changing the shares of the ranks");
     parts_.loader.reset();
-    parts_.setup.plan.share(change->shares, parts_.setup.comm.rank());
+    setup_.plan.share(change->shares, setup_.comm.rank());
     step_.share();
-    parts_.loader = parts_.setup.make_loader(step_, done);
+    parts_.loader = setup_.make_loader(step_, done);
     share_tuner_->changed(now_seconds() - start);
     reporter_.shares_changed(done, *change);
   }
@@ -195,7 +171,11 @@ class TrainingLoop {
     const std::int64_t done_by_device = collected_ + step_.done_ahead();
     StepReport r;
     r.step = done;
-    r.seconds_left = seconds_per_epoch(now, done_by_device) * epochs_left(done);
+    // Epochs on images of fewer pixels take less time.
+    const double worked = step_.work(plan_.epoch_at(clock_.first_done()),
+                                     plan_.epoch_at(done_by_device)),
+                 left = step_.work(plan_.epoch_at(done), plan_.epoch_at(plan_.steps));
+    r.seconds_left = clock_.trained(now) / worked * left;
     if (const auto interval = clock_.report(now, done_by_device, totals.waited)) {
       r.steps = interval->steps;
       r.samples = r.steps * plan_.global_batch;
@@ -205,7 +185,7 @@ class TrainingLoop {
     r.totals = totals;
     r.epoch = plan_.epoch_at(done);
     r.learning_rate = rate_at(done - 1);
-    r.timed = parts_.setup.device->traits().memory_is_host;
+    r.timed = setup_.device->traits().memory_is_host;
     r.straggler = stragglers_.find(done, times.exposed, clock_.trained(now));
     reporter_.step(r);
     reporter_.hosts(done, stragglers_.hosts());
@@ -215,7 +195,7 @@ class TrainingLoop {
   /// A function for any thread that hashes the weights, until the next step. It returns an empty
   /// text on ranks other than 0.
   std::function<std::string()> hasher() {
-    if (parts_.setup.comm.rank() != 0) return [] { return std::string(); };
+    if (setup_.comm.rank() != 0) return [] { return std::string(); };
     return [&layout = step_.layout(), weights = step_.weights()] {
       return weights_sha256(layout, weights);
     };
@@ -227,7 +207,7 @@ class TrainingLoop {
     auto hash = std::async(std::launch::async, hasher());  // beside the evaluation
     std::optional<EvaluationResult> result;
     try {
-      result = parts_.evaluation.run(parts_.setup.comm, step_.evaluated(),
+      result = parts_.evaluation.run(setup_.comm, step_.evaluated(),
                                      [this](double share) { return keep_going(share); });
     } catch (const AgreedError&) {  // an image cannot be read: the resumed run evaluates
       saver_.save(done, progress_);
@@ -239,7 +219,7 @@ class TrainingLoop {
     if (!result) return;
     weights_ = {done, hash.get()};
     reporter_.evaluation({.result = *result,
-                          .data = parts_.setup.data.evaluated(),
+                          .data = setup_.data.evaluated(),
                           .done = done,
                           .step = done,
                           .sha256 = weights_.sha256});
@@ -247,7 +227,7 @@ class TrainingLoop {
                          options_.best,
                          options_.measure().value(*result),
                          result->score.loss()},
-                        parts_.setup.options.checkpoints.keep_best);
+                        setup_.options.checkpoints.keep_best);
     reporter_.record("running", done, clock_.trained(now_seconds()), progress_, weights_.sha256);
     if (progress_.reached(options_)) reporter_.reached_target(done);
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
@@ -259,12 +239,12 @@ class TrainingLoop {
 
   /// Collective. Names each damaged image once, whichever rank met it first.
   void name_skipped() {
-    for (const std::string& fact : newly_skipped(parts_.setup.comm, *parts_.setup.data.train))
+    for (const std::string& fact : newly_skipped(setup_.comm, *setup_.data.train))
       if (named_.insert(fact).second) reporter_.left_out(fact);
   }
 
   bool keep_going(double share) {
-    parts_.setup.recorder.progress();
+    setup_.recorder.progress();
     saver_.poll();
     reporter_.evaluating(share);
     return !parts_.stop_requested();
@@ -274,12 +254,12 @@ class TrainingLoop {
   void test(std::int64_t done) {
     const TimedSpan span = phase("test", "evaluating the test set");
     const auto tested =
-        test_best(parts_.setup, parts_.evaluation, parts_.place.checkpoints(), progress_.best, done,
+        test_best(setup_, parts_.evaluation, parts_.place.checkpoints(), progress_.best, done,
                   step_.evaluated(), [this](double share) { return keep_going(share); });
     name_skipped();
     if (!tested) stop(done);
     const bool best = tested->step == progress_.best.step;
-    reporter_.evaluation({tested->result, *parts_.setup.data.test, done, tested->step,
+    reporter_.evaluation({tested->result, *setup_.data.test, done, tested->step,
                           best ? Evaluated::Weights::best : Evaluated::Weights::last});
     progress_.tested = {tested->step, tested->result.score.top1_share()};
     saver_.save(done, progress_);
@@ -287,8 +267,8 @@ class TrainingLoop {
 
   /// No later step would show that the last update was too large.
   void require_finite_loss(std::int64_t done) {
-    parts_.setup.recorder.phase("checking the last update", 0);
-    if (parts_.setup.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
+    setup_.recorder.phase("checking the last update", 0);
+    if (setup_.comm.max(!std::isfinite(step_.loss_now())) == 0) return;
     throw AgreedError(fmt::format("Model diverged: the loss after step {} is not finite{}", done,
                                   saver_.advice()),
                       kExitDiverged);
@@ -297,7 +277,6 @@ class TrainingLoop {
   void summarize(std::int64_t done, const char* status) {
     saver_.finish();
     if (weights_.step != done) weights_ = {done, hasher()()};
-    reporter_.summary(done, clock_.trained(now_seconds()), progress_, weights_.sha256);
     reporter_.record(status, done, clock_.trained(now_seconds()), progress_, weights_.sha256);
   }
 
@@ -318,16 +297,17 @@ class TrainingLoop {
                     : done == plan_.steps || progress_.over(options_)
                         ? ", before the test set was evaluated"
                         : "",
-                    parts_.setup.options.run.fresh ? "--run " + folder : "the same command"),
+                    setup_.options.run.fresh ? "--run " + folder : "the same command"),
         kExitRequeue);
   }
 
   TimedSpan phase(const char* span, const char* name) {
-    parts_.setup.recorder.phase(name, 0);
-    return TimedSpan(parts_.timeline ? &parts_.timeline->compute : nullptr, span);
+    setup_.recorder.phase(name, 0);
+    return TimedSpan(step_.track(), span);
   }
 
   const LoopParts parts_;
+  RunSetup& setup_;
   const RunPlan& plan_;
   const ReportOptions& options_;
   TrainingStep& step_;
@@ -335,15 +315,14 @@ class TrainingLoop {
   Saver& saver_;
   StragglerWatch stragglers_;
   std::optional<ShareTuner> share_tuner_;  ///< with --shares auto
-  const std::set<std::int64_t> replay_ = replay_steps();
-  const std::string leaves_ = replay_leaves();
+  const std::set<std::int64_t> replay_ = replay_steps(parts_.place.folder());
+  const std::string leaves_ = replay_.empty() ? "" : replay_leaves();
   RunProgress progress_;
   TrainingClock clock_;
   EpochReport epoch_;
   std::set<std::string> named_;  ///< damaged images
   StepTimes last_times_;         ///< at the end of the clock's last interval
   std::int64_t collected_ = 0;   ///< steps whose totals are known
-  bool told_length_ = false;
   /// The last hash of the weights, on rank 0.
   struct {
     std::int64_t step = -1;

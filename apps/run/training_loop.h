@@ -8,7 +8,6 @@
 #include "apps/run/run_setup.h"
 #include "apps/run/saver.h"
 #include "apps/tell/reporter.h"
-#include "src/base/timeline.h"
 
 namespace lockstep {
 
@@ -22,7 +21,6 @@ struct LoopParts {
   Reporter& reporter;
   Saver& saver;
   const std::function<bool()>& stop_requested;  ///< see train()
-  Timeline* timeline;                           ///< null: none is kept
 };
 
 /// Collective. Throws AgreedError if a rank cannot make the batches of the steps after `done`: the

@@ -176,12 +176,10 @@ void settle_range_test(Options& o, OptionRows& rows) {
   const std::string& how = o.checkpoints.resume;
   if (how != "auto" && how != "never")
     fail_usage("--find-lr does not resume {}. Pass --init to begin with its weights.", how);
-  const std::string name =
-      o.run.name.empty() ? o.program + "-" + o.model.name
-                         : std::filesystem::path(o.run.name).lexically_normal().filename().string();
-  if (!o.run.none) o.find_lr.file = "runs/find-lr/" + (name.empty() ? "run" : name) + ".json";
+  const std::string name = o.run.name.empty() ? o.program + "-" + o.model.name
+                                              : named_folder(o.run.name).filename().string();
+  if (!o.run.none) o.find_lr.file = "runs/find-lr/" + name + ".json";
   o.schedule.steps = o.find_lr.steps;
-  o.schedule.steps_given = true;
   o.schedule.epochs = 0;
   // The suggestion is for --lr, with which no recipe scales it.
   if (!rows.at("--lr-scale-batch").given()) o.schedule.rate_batch = 0;
@@ -196,7 +194,7 @@ void settle_range_test(Options& o, OptionRows& rows) {
 std::string common_options(const Options& options) {
   std::vector<std::string> lines = lines_of(options.text());
   std::erase_if(lines, [](const std::string& line) { return line.starts_with("isa="); });
-  return fmt::format("{}", fmt::join(lines, "\n"));
+  return joined(lines, "\n");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "apps/step/error_feedback.h"
 
 #include <algorithm>
-#include <functional>
 #include <span>
 
 #include "apps/step/replica_check.h"
@@ -14,12 +13,11 @@ namespace {
 std::string section_name(std::size_t number) { return fmt::format("wire/{}", number); }
 
 /// The ranks that have a residual.
-std::vector<int> keepers(const Comm& comm, bool residual) {
-  const std::uint64_t own = residual ? 1 : 0;
-  const std::vector<std::uint64_t> all = comm.all_gather(std::span(&own, 1));
+std::vector<int> keepers(const Comm& comm, const std::vector<Section>& own) {
+  const std::vector<std::size_t> all = comm.of_all(own.size());
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank] != 0) ranks.push_back(static_cast<int>(rank));
+    if (all[rank] > 0) ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
 }
@@ -29,35 +27,30 @@ std::vector<int> keepers(const Comm& comm, bool residual) {
 std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const Layout& layout,
                                            const std::vector<Section>& own,
                                            std::vector<std::vector<float>>& memory) {
-  const auto count = static_cast<std::size_t>(layout.count);
-  const std::vector<int> ranks = keepers(comm, !own.empty());
+  const std::int64_t count = layout.count;
+  const std::vector<int> ranks = keepers(comm, own);
   if (ranks.empty()) return {};
-  memory.assign(here ? ranks.size() : 0, std::vector<float>(count));
   std::vector<float> passing(count);
   std::vector<ConstSection> sections;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (comm.rank() == ranks[i]) std::copy_n(own.front().arena, count, passing.begin());
     comm.broadcast(std::span(passing), ranks[i]);
     if (!here) continue;
-    memory[i] = passing;
-    sections.push_back({section_name(i), memory[i].data()});
+    memory.push_back(passing);
+    sections.push_back({section_name(i), memory.back().data()});
   }
   return sections;
 }
 
-std::size_t residual_bytes(const Comm& comm, const Layout& layout, bool residual) {
-  return keepers(comm, residual).size() * static_cast<std::size_t>(layout.count) * sizeof(float);
-}
-
-std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool residual) {
-  const std::size_t ranks = keepers(comm, residual).size();
-  return ranks == 0 ? 0 : (2 * ranks + 1) * static_cast<std::size_t>(layout.count) * sizeof(float);
+std::size_t residual_bytes(const Comm& comm, const Layout& layout,
+                           const std::vector<Section>& own) {
+  return comm.sum(std::ssize(own)) * layout.count * sizeof(float);
 }
 
 std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint, std::int64_t before,
                               const Layout& layout, const std::vector<Section>& own) {
-  const auto count = static_cast<std::size_t>(layout.count);
-  const std::vector<int> ranks = keepers(comm, !own.empty());
+  const std::int64_t count = layout.count;
+  const std::vector<int> ranks = keepers(comm, own);
   agree(comm, [&] {
     if (!checkpoint) return;
     std::int64_t there = 0;
@@ -69,13 +62,13 @@ std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint, st
   });
   if (before == 0) return "";
   if (ranks.empty()) return "the checkpoint's --wire residuals are dropped";
-  const bool same = ranks.size() == static_cast<std::size_t>(before);
+  const bool same = std::ssize(ranks) == before;
   std::vector<float> passing(count);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(before); ++i) {
+  for (std::int64_t i = 0; i < before; ++i) {
     load_on_all_ranks(comm, checkpoint, layout, {{section_name(i), passing.data()}});
     if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
     float* const residual = own.front().arena;
-    std::transform(residual, residual + count, passing.begin(), residual, std::plus<>());
+    for (std::int64_t k = 0; k < count; ++k) residual[k] += passing[k];
   }
   if (same) return "";
   return fmt::format(

@@ -18,11 +18,7 @@ std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const La
                                            std::vector<std::vector<float>>& memory);
 
 /// Collective. Bytes of the sections of gather_residuals().
-std::size_t residual_bytes(const Comm& comm, const Layout& layout, bool residual);
-
-/// Collective. Bytes that rank 0 holds for the residuals while it saves a checkpoint: `memory`, the
-/// file's image and one buffer. 0 if no rank has a `residual`.
-std::size_t gather_bytes(const Comm& comm, const Layout& layout, bool residual);
+std::size_t residual_bytes(const Comm& comm, const Layout& layout, const std::vector<Section>& own);
 
 /// Collective. Adds the sections of `checkpoint`, which rank 0 has open, to the `own` sections of
 /// ranks that pass one. `before`: ranks with a residual when it was saved. If these ranks are as

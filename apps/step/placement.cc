@@ -19,7 +19,7 @@ Placement place(const Comm& comm, int asked) {
   placement.threads = asked > 0 ? asked : std::max(1, static_cast<int>(cores.share + 1e-6));
   placement.hosts = static_cast<int>(comm.sum(node.rank() == 0));
   const std::int64_t node_threads = node.sum(placement.threads);
-  const bool too_many = static_cast<double>(node_threads) > cores.all;
+  const bool too_many = node_threads > cores.all;
   const bool bound_tight = asked > static_cast<int>(allowed_cores().size());
   if (comm.max(bound_tight) > 0) {
     placement.warning = fmt::format(
@@ -41,12 +41,11 @@ std::string devices_text(const std::vector<RankDevice>& ranks) {
     const RankDevice& own = ranks[rank];
     if (own.uuid.empty()) return {};
     if (rank < kShown) {
-      texts.push_back(fmt::format("rank {}: {} {} ({})", rank, own.host, own.name,
-                                  own.uuid.substr(0, kDigits)));
+      texts.push_back(fmt::format("rank {}: {} ({})", rank, own.name, own.uuid.substr(0, kDigits)));
     }
   }
   if (ranks.size() > kShown) texts.push_back(fmt::format("and {} more", ranks.size() - kShown));
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return joined(texts, ", ");
 }
 
 std::string sharing_note(const std::vector<RankDevice>& ranks) {
@@ -59,9 +58,8 @@ std::string sharing_note(const std::vector<RankDevice>& ranks) {
   for (const auto& [uuid, owners] : by_device) {
     if (owners.size() == 1) continue;
     sharers += owners.size();
-    const RankDevice& first = ranks[owners.front()];
     groups.push_back(
-        fmt::format("ranks {} on {} {}", fmt::join(owners, ", "), first.host, first.name));
+        fmt::format("ranks {} on {}", fmt::join(owners, ", "), ranks[owners.front()].name));
   }
   if (groups.empty()) return {};
   return fmt::format("{} ranks share {} ({}); one rank per GPU is faster", sharers,
@@ -85,9 +83,9 @@ std::vector<RankDevice> gather_devices(const Comm& comm, const Device& device) {
   const std::string& about = device.traits().description;
   std::vector<RankDevice> ranks;
   for (const std::string& text : comm.gather(fmt::format(
-           "{}\n{}\n{}\n", host_name(), about.substr(0, about.find(' ')), device.traits().uuid))) {
+           "{} {}\n{}\n", host_name(), about.substr(0, about.find(' ')), device.traits().uuid))) {
     const std::vector<std::string> lines = lines_of(text);
-    ranks.push_back({lines[0], lines[1], lines[2]});
+    ranks.push_back({lines[0], lines[1]});
   }
   return ranks;
 }

@@ -28,8 +28,7 @@ Placement place(const Comm& comm, int asked);
 
 /// The device of one rank.
 struct RankDevice {
-  std::string host;
-  std::string name;  ///< "cuda:1": its number among those that this rank may use
+  std::string name;  ///< "a cuda:1": its host, and its number among those that this rank may use
   std::string uuid;  ///< DeviceTraits::uuid
 };
 

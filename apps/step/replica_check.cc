@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <map>
 #include <numeric>
 
 #include "src/base/check.h"
 
 namespace lockstep {
+
+bool all_finite(const Layout& layout, const Section& section) {
+  Fingerprint values;
+  values.add(section.arena, layout.count);
+  return values.finite();
+}
+
 void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::vector<Section>& sections) {
   agree(comm, [&] {
@@ -20,15 +26,11 @@ void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Lay
 
 void copy_to_all_ranks(const Comm& comm, const std::string& file, const Layout& layout,
                        const std::vector<Section>& sections) {
-  const auto count = static_cast<std::size_t>(layout.count);
-  for (const Section& section : sections) comm.broadcast(std::span(section.arena, count));
-  agree(comm, [&] {
+  for (const Section& section : sections) comm.broadcast(std::span(section.arena, layout.count));
+  agree_on_rank_0(comm, [&] {
     for (const Section& section : sections) {
-      if (comm.rank() != 0) break;
-      require(std::all_of(section.arena, section.arena + count,
-                          [](float value) { return std::isfinite(value); }),
-              "{} contains {} that are not finite. Use another file.", file,
-              section.name == "parameters" ? "weights" : "numbers of " + section.name);
+      require(all_finite(layout, section), "{} contains {} that are not finite. Use another file.",
+              file, section.name == "parameters" ? "weights" : "numbers of " + section.name);
     }
   });
 }
@@ -95,7 +97,7 @@ void compare_fingerprints(const Comm& comm, const Layout& layout,
     const std::size_t arrays = layout.parameters.size();
     return state[number / arrays].name + "/" + layout.parameters[number % arrays].name;
   };
-  const auto ranks = static_cast<std::size_t>(comm.size());
+  const std::size_t ranks = comm.size();
   const std::vector<std::uint64_t> all = comm.all_gather(own);
   for (std::size_t p = 0; p < own.size(); ++p) {
     const auto value = [&](std::size_t rank) { return all[rank * own.size() + p]; };

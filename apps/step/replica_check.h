@@ -24,6 +24,9 @@ void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Lay
 void copy_to_all_ranks(const Comm& comm, const std::string& file, const Layout& layout,
                        const std::vector<Section>& sections);
 
+/// Whether all values of the section are finite.
+bool all_finite(const Layout& layout, const Section& section);
+
 /// Collective. load_on_all_ranks() of one section into new memory of `device`.
 Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Layout& layout,
                        const std::string& section, Device& device);

@@ -13,16 +13,14 @@ namespace {
 /// computes the same number: the samples that earlier steps had more than `batch` do not change.
 std::int64_t steps_of(double epochs, std::int64_t dataset_size, const Position& start,
                       std::int64_t batch) {
-  const double more = static_cast<double>(start.samples - start.step * batch),
-               all = epochs * static_cast<double>(dataset_size) - more;
-  return std::max<std::int64_t>(std::llround(all / static_cast<double>(batch)), 1);
+  const std::int64_t more = start.samples - start.step * batch;
+  return std::max<std::int64_t>(std::llround((epochs * dataset_size - more) / batch), 1);
 }
 
 /// Throws if a run reads more samples than can be counted.
 void require_countable(double samples, std::int64_t dataset_size) {
   constexpr double kLastEpoch = 0x1p32;  // the keys of random numbers have 32 bits for it
-  const double most =
-      std::min(kLastEpoch * static_cast<double>(dataset_size), static_cast<double>(kLastSample));
+  const double most = std::min<double>(kLastEpoch * dataset_size, kLastSample);
   if (samples >= most) {
     fail_usage(
         "the run would read {:.3g} samples; the limit is {:.3g}. Use fewer --steps or --epochs.",
@@ -35,7 +33,7 @@ void require_countable(double samples, std::int64_t dataset_size) {
 void scale_rate(const ScheduleOptions& o, RunPlan& plan) {
   plan.rate = o.rate;
   if (o.rate_batch == 0) return;
-  plan.rate_factor = static_cast<double>(plan.global_batch) / static_cast<double>(o.rate_batch);
+  plan.rate_factor = static_cast<double>(plan.global_batch) / o.rate_batch;
   plan.rate.base *= plan.rate_factor;
   if (plan.rate_factor > 1 && o.rate.warmup_epochs == 0 && o.rate.schedule != "one_cycle") {
     plan.notes.push_back(
@@ -89,13 +87,12 @@ void note_few_steps(const ScheduleOptions& o, RunPlan& plan) {
   while (batch < kLeastBatch || 2 * batch * kPerEpoch <= plan.dataset_size) batch *= 2;
   const bool few = plan.dataset_size < kPerEpoch * plan.global_batch && plan.steps < kEnough;
   if (o.steps > 0 || plan.start.step > 0 || !few || batch >= plan.global_batch) return;
-  const double all = static_cast<double>(plan.global_batch),
-               share = static_cast<double>(batch) / all;
-  plan.notes.push_back(
-      fmt::format("the run has only {} steps, {:.1f} per epoch. Consider a smaller --global-batch, "
-                  "such as {}{}.",
-                  plan.steps, static_cast<double>(plan.dataset_size) / all, batch,
-                  o.rate_batch > 0 ? "" : fmt::format(", with {:.2g} times the --lr", share)));
+  const auto all = static_cast<double>(plan.global_batch);
+  plan.notes.push_back(fmt::format(
+      "the run has only {} steps, {:.1f} per epoch. Consider a smaller --global-batch, "
+      "such as {}{}.",
+      plan.steps, plan.dataset_size / all, batch,
+      o.rate_batch > 0 ? "" : fmt::format(", with {:.2g} times the --lr", batch / all)));
 }
 
 /// Notes that ranks wait for the one with the largest share.
@@ -117,15 +114,6 @@ void note_fitted_batch(const ScheduleOptions& o, RunPlan& plan) {
       fmt::format("the batch is {}, not {}, because {} shards must divide it. With --shards {} "
                   "fewer ranks give the same weights.",
                   plan.global_batch, o.global_batch, plan.shards, plan.shards));
-}
-
-/// Notes a default length that repeats few samples very often.
-void note_many_epochs(const ScheduleOptions& o, RunPlan& plan) {
-  constexpr double kMany = 1000;
-  const double epochs = plan.epoch_at(plan.steps);
-  if (o.steps_given || o.epochs > 0 || plan.start.step > 0 || epochs < kMany) return;
-  plan.notes.push_back(
-      fmt::format("the run reads each sample {:.0f} times. Consider --epochs 100.", epochs));
 }
 
 }  // namespace
@@ -185,17 +173,15 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
   plan.sums_micro_batches = options.model.sync_bn && o.accumulate > 1;
   if (options.model.sync_bn && o.accumulate == 1) plan.shards_at_once = plan.own_shards;
 
-  require_countable(o.epochs * static_cast<double>(dataset_size), dataset_size);
+  require_countable(o.epochs * dataset_size, dataset_size);
   plan.steps = o.steps > 0    ? o.steps
                : o.epochs > 0 ? steps_of(o.epochs, dataset_size, start, batch)
                               : o.default_steps;
-  require_countable(static_cast<double>(start.samples) +
-                        static_cast<double>(plan.steps - start.step) * static_cast<double>(batch),
+  require_countable(start.samples + static_cast<double>(plan.steps - start.step) * batch,
                     dataset_size);
   scale_rate(o, plan);
   note_fitted_batch(o, plan);
   note_few_steps(o, plan);
-  note_many_epochs(o, plan);
   note_small_images(options.model.small_images, plan);
   if (plan.steps > start.step) check_rate(o, plan);
   return plan;

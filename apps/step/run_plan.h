@@ -46,7 +46,7 @@ struct RunPlan : RunShape {
     return start.samples + (step - start.step) * global_batch;
   }
   double epoch_at(std::int64_t step) const {
-    return static_cast<double>(position_of(step)) / static_cast<double>(dataset_size);
+    return static_cast<double>(position_of(step)) / dataset_size;
   }
   /// This rank, number `rank`, has its part of `others` from now on.
   void share(const Shares& others, int rank);

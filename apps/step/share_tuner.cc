@@ -1,7 +1,7 @@
 #include "apps/step/share_tuner.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <utility>
 
 namespace lockstep {
@@ -15,7 +15,7 @@ constexpr std::int64_t kLeastWait = 8, kMostWait = 256, kWarmUp = 2;
 double slowest(const Shares& shares, std::span<const double> seconds_per_shard) {
   double most = 0;
   for (int rank = 0; rank < shares.ranks(); ++rank)
-    most = std::max(most, static_cast<double>(shares.of(rank).count) * seconds_per_shard[rank]);
+    most = std::max(most, shares.of(rank).count * seconds_per_shard[rank]);
   return most;
 }
 
@@ -28,8 +28,8 @@ std::optional<Shares> better_shares(const Shares& now, std::span<const double> s
   const Shares best = choose_shares(now.shards(), now.ranks(), speeds);
   const double before = slowest(now, seconds_per_shard),
                gain = before - slowest(best, seconds_per_shard);
-  const auto steps = static_cast<double>(std::min(steps_left, kPaysWithin));
-  if (gain < kLeastGain * before || gain * steps < cost) return std::nullopt;
+  if (gain < kLeastGain * before || gain * std::min(steps_left, kPaysWithin) < cost)
+    return std::nullopt;
   return best;
 }
 
@@ -38,21 +38,16 @@ ShareTuner::ShareTuner(Comm comm, Shares shares)
 
 std::optional<ShareTuner::Change> ShareTuner::after_step(std::int64_t done, std::int64_t steps,
                                                          double computing) {
-  const auto own = static_cast<double>(shares_.of(comm_.rank()).count);
-  if (last_ >= 0) times_.push_back((computing - last_) / own);
+  if (last_ >= 0) times_.push_back((computing - last_) / shares_.of(comm_.rank()).count);
   last_ = computing;
   if (std::ssize(times_) < wait_ || done >= steps) return std::nullopt;
   const auto middle = times_.begin() + (kWarmUp + std::ssize(times_)) / 2;
   std::nth_element(times_.begin() + kWarmUp, middle, times_.end());
-  // The costs differ by rank too: all take the largest.
-  const std::uint64_t mine[] = {std::bit_cast<std::uint64_t>(*middle),
-                                std::bit_cast<std::uint64_t>(cost_)};
-  const std::vector<std::uint64_t> all = comm_.all_gather(mine);
   Change change;
-  double cost = 0;
-  for (std::size_t i = 0; i < all.size(); i += 2) {
-    change.seconds.push_back(std::bit_cast<double>(all[i]));
-    cost = std::max(cost, std::bit_cast<double>(all[i + 1]));
+  double cost = 0;  // it differs by rank too: all take the largest
+  for (const auto& [seconds, own_cost] : comm_.of_all(std::array{*middle, cost_})) {
+    change.seconds.push_back(seconds);
+    cost = std::max(cost, own_cost);
   }
   times_.clear();
   const auto better = better_shares(shares_, change.seconds, steps - done, cost);

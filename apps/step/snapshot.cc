@@ -4,7 +4,6 @@
 #include <atomic>
 #include <bit>
 #include <cstring>
-#include <span>
 #include <thread>
 
 #include "apps/step/replica_check.h"
@@ -22,11 +21,6 @@ constexpr std::int64_t kPiece = 16 * 1024;  // floats: 64 KiB stay in a core's c
 /// the ranks that computed them.
 std::uint64_t print_of_piece(std::int64_t place, const Fingerprint& piece) {
   return (std::rotl(piece.value(), 7) ^ static_cast<std::uint64_t>(place)) * 0x9E3779B97F4A7C15u;
-}
-
-void lower(std::atomic<std::int64_t>& least, std::int64_t value) {
-  for (std::int64_t now = least; value < now && !least.compare_exchange_weak(now, value);) {
-  }
 }
 
 /// Calls `visit` with the parts of at most kPiece floats of `range`.
@@ -63,26 +57,18 @@ std::uint64_t print_of(const Layout& layout, const std::vector<ConstSection>& st
   return print;
 }
 
-Snapshot::Snapshot(const Comm& comm, std::size_t arenas, int threads)
-    : Snapshot(comm, {.arenas = arenas}, comm.rank() == 0, threads, "") {}
-
 Snapshot::Snapshot(const Comm& comm, std::size_t arenas, int threads, std::size_t text,
-                   const std::string& file)
-    : Snapshot(comm, {.text = text, .arenas = arenas, .copies = SnapshotPlaces::kMostCopies}, true,
-               threads, file) {}
-
-Snapshot::Snapshot(const Comm& comm, SnapshotPlaces places, bool keeps, int threads,
                    const std::string& file)
     : comm_(comm),
       node_(comm.node()),
-      places_(places),
-      keeps_(node_.max(keeps) > 0),
+      places_{text, arenas, file.empty() ? 1 : SnapshotPlaces::kMostCopies},
+      keeps_(node_.max(comm.rank() == 0 || !file.empty()) > 0),
       threads_(std::clamp(threads, 1, kMostThreads)),
-      memory_(comm, node_, keeps_ ? places.bytes() : 0, "the copy of the state", file) {
+      memory_(comm, node_, keeps_ ? places_.bytes() : 0, "the copy of the state", file) {
   static_assert(sizeof(SnapshotMarks) <= kPageBytes);
   if (!keeps_ || node_.rank() != 0) return;
   marks().magic = SnapshotMarks::kMagic;
-  marks().places = places;
+  marks().places = places_;
 }
 
 float* Snapshot::arenas_of(std::uint64_t copy) const {
@@ -93,8 +79,7 @@ std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>
                            std::int64_t step, Purpose purpose) {
   const auto arrays = std::ssize(layout.parameters), all = std::ssize(state) * arrays;
   const std::int64_t total = std::ssize(state) * layout.count;
-  expect(!keeps_ || static_cast<std::size_t>(total) * sizeof(float) <= places_.arenas,
-         "the snapshot is large enough");
+  expect(!keeps_ || total * sizeof(float) <= places_.arenas, "the snapshot is large enough");
   last_ = (purpose == Purpose::spare ? spared_ + 1 : last_ + 1) % places_.copies;
   if (purpose != Purpose::spare) spared_ = last_;
   float* const copy = keeps_ ? arenas_of(last_) : nullptr;
@@ -102,24 +87,22 @@ std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>
   // finds the other copy whole.
   if (keeps_) std::atomic_ref(marks().copy[last_].order).store(0);
   const bool compares = purpose == Purpose::checkpoint;
-  std::vector<Fingerprint> prints(compares ? static_cast<std::size_t>(all) : 0);
+  std::vector<Fingerprint> prints(compares ? all : 0);
   std::atomic<std::uint64_t> own_print{0};
-  std::atomic<std::int64_t> odd{all};
+  std::vector<std::uint8_t> odd(all);  // 1: the array is not finite
   const auto take_array = [&](std::int64_t number) {
     const std::int64_t section = number / arrays;
-    const float* const from = state[static_cast<std::size_t>(section)].arena;
-    for_each_piece(
-        layout.parameters[static_cast<std::size_t>(number % arrays)].range, [&](Range piece) {
-          const std::int64_t place = section * layout.count + piece.begin;
-          if (compares)
-            prints[static_cast<std::size_t>(number)].add(from + piece.begin, piece.count);
-          if (!keeps_ || place * node_.size() / total != node_.rank()) return;
-          std::copy_n(from + piece.begin, piece.count, copy + place);
-          Fingerprint values;  // of the piece, which is in the cache
-          values.add(from + piece.begin, piece.count);
-          own_print += print_of_piece(place, values);
-          if (!values.finite()) lower(odd, number);
-        });
+    const float* const from = state[section].arena;
+    for_each_piece(layout.parameters[number % arrays].range, [&](Range piece) {
+      const std::int64_t place = section * layout.count + piece.begin;
+      if (compares) prints[number].add(from + piece.begin, piece.count);
+      if (!keeps_ || place * node_.size() / total != node_.rank()) return;
+      std::copy_n(from + piece.begin, piece.count, copy + place);
+      Fingerprint values;  // of the piece, which is in the cache
+      values.add(from + piece.begin, piece.count);
+      own_print += print_of_piece(place, values);
+      if (!values.finite()) odd[number] = 1;
+    });
   };
   std::atomic<std::int64_t> next{0};
   const auto work = [&] {
@@ -137,10 +120,10 @@ std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>
     sections_.push_back(
         {state[i].name, copy + static_cast<std::int64_t>(i) * layout.count, state[i].trained_only});
   print_ = 0;
-  const std::uint64_t mine = own_print;
-  for (const std::uint64_t print : node_.all_gather(std::span(&mine, 1))) print_ += print;
-  const std::int64_t first = comm_.min(odd);  // after all ranks have copied their parts
-  return first == all ? "" : state[static_cast<std::size_t>(first / arrays)].name;
+  for (const std::uint64_t print : node_.of_all(own_print.load())) print_ += print;
+  // After all ranks have copied their parts.
+  const std::int64_t first = comm_.min(std::ranges::find(odd, 1) - odd.begin());
+  return first == all ? "" : state[first / arrays].name;
 }
 
 bool Snapshot::seal(const Layout& layout, const std::vector<ConstSection>& more,
@@ -148,7 +131,7 @@ bool Snapshot::seal(const Layout& layout, const std::vector<ConstSection>& more,
   SnapshotMarks::Copy& mark = marks().copy[last_];
   float* to = arenas_of(last_) + std::ssize(sections_) * layout.count;
   const std::size_t sections = sections_.size() + more.size();
-  const std::size_t arenas = sections * static_cast<std::size_t>(layout.count) * sizeof(float);
+  const std::size_t arenas = sections * layout.count * sizeof(float);
   if (text.size() > places_.text || arenas > places_.arenas) return false;
   for (const ConstSection& section : more) to = std::copy_n(section.arena, layout.count, to);
   std::memcpy(memory_.data() + places_.text_at(last_), text.data(), text.size());

@@ -28,7 +28,7 @@ struct SnapshotPlaces {
 
 /// The beginning of the memory. A copy is whole while its order is not 0; the highest is the last.
 struct SnapshotMarks {
-  static constexpr std::uint64_t kMagic = 0x3165746174736b4c;  ///< "Lkstate1"
+  static constexpr std::uint64_t kMagic = 0x3265746174736b4c;  ///< "Lkstate2"
 
   struct Copy {
     std::uint64_t order = 0, text_bytes = 0;
@@ -49,12 +49,11 @@ std::uint64_t print_of(const Layout& layout, const std::vector<ConstSection>& st
 class Snapshot {
  public:
   /// Collective. One copy of `arenas` bytes on rank 0's host; the ranks of others only compare.
-  /// `threads`: that this rank may use. Throws AgreedError if a host is short of memory.
-  Snapshot(const Comm& comm, std::size_t arenas, int threads);
-  /// Collective. Two copies on each host, in the new file `file` of its /dev/shm, which stays.
-  /// `text`: bytes for the text of a copy.
-  Snapshot(const Comm& comm, std::size_t arenas, int threads, std::size_t text,
-           const std::string& file);
+  /// With `file` two copies on each host, in this new file of its /dev/shm, which stays. `threads`:
+  /// that this rank may use. `text`: bytes for the text of a copy. Throws AgreedError if a host is
+  /// short of memory.
+  Snapshot(const Comm& comm, std::size_t arenas, int threads, std::size_t text = 0,
+           const std::string& file = "");
 
   enum class Purpose {
     checkpoint,  ///< compares the ranks in the same pass: AgreedError as verify_mirror()
@@ -76,8 +75,6 @@ class Snapshot {
   const std::vector<ConstSection>& sections() const { return sections_; }
 
  private:
-  Snapshot(const Comm& comm, SnapshotPlaces places, bool keeps, int threads,
-           const std::string& file);
   SnapshotMarks& marks() const { return *reinterpret_cast<SnapshotMarks*>(memory_.data()); }
   float* arenas_of(std::uint64_t copy) const;
 

@@ -82,8 +82,4 @@ void StepMemory::write(float* arena) {
   stream_.synchronize();
 }
 
-std::size_t StepMemory::saved_bytes() const {
-  return (1 + state_.slots.size() + (state_.average != nullptr)) * arena_bytes();
-}
-
 }  // namespace lockstep

@@ -38,14 +38,14 @@ class StepMemory {
   /// the device's memory is the host's, else a copy that stays allocated.
   float* read(const float* arena);
   /// Bytes of all sections.
-  std::size_t saved_bytes() const;
+  std::size_t saved_bytes() const {
+    return (1 + state_.slots.size() + (state_.average != nullptr)) * arena_bytes();
+  }
   /// Bytes of the slots, with the decay of each 16 elements.
   std::size_t optimizer_bytes() const {
     return state_.slots.size() * arena_bytes() + arena_bytes() / Layout::kAlignment;
   }
-  std::size_t arena_bytes() const {
-    return static_cast<std::size_t>(layout_.count) * sizeof(float);
-  }
+  std::size_t arena_bytes() const { return layout_.count * sizeof(float); }
 
  private:
   void cut_arenas(bool average);

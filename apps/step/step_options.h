@@ -14,6 +14,7 @@
 #include "src/base/machine.h"
 #include "src/base/option_rows.h"
 #include "src/base/table.h"
+#include "src/base/text.h"
 #include "src/base/view.h"
 #include "src/data/data_options.h"
 #include "src/data/dataset.h"
@@ -43,7 +44,7 @@ struct ScheduleOptions {
   std::int64_t rate_batch = 0;  ///< global batch that rate.base is meant for; 0: any
   /// Set on the command line or in the config file: a resumed run takes the others from its
   /// checkpoint.
-  bool seed_given = false, batch_given = false, shards_given = false, steps_given = false;
+  bool seed_given = false, batch_given = false, shards_given = false;
 
   /// `by_default`: the data set that the program trains on.
   void declare(OptionRows& rows, const DatasetEntry& by_default) {
@@ -97,7 +98,6 @@ struct ScheduleOptions {
     seed_given = rows.at("--seed").given();
     batch_given = rows.at("--batch").given() || rows.at("--global-batch").given();
     fits_batch = rows.at("--global-batch").source == OptionRow::Source::recipe;
-    steps_given = rows.at("--steps").given();
     shards_given = rows.at("--shards").given();
     if (rows.at("--lr").source == OptionRow::Source::initial) rate.base = optimizer.rate;
   }
@@ -194,7 +194,7 @@ struct RankOptions {
             [this] {
               return tunes_shares              ? std::string("auto")
                      : shares_of_ranks.empty() ? std::string("equal")
-                                               : fmt::format("{}", fmt::join(shares_of_ranks, ","));
+                                               : joined(shares_of_ranks, ",");
             },
             "equal|auto|LIST",
             "Shards of each rank: equal, by speed, or such as 3,3,2,2,2\n"
@@ -214,16 +214,10 @@ struct RankOptions {
   }
 };
 
-/// The device that a rank computes on.
-struct ComputeOptions {
+/// The device that a rank computes on. threads 0: the node's cores divided by its ranks.
+struct ComputeOptions : DeviceOptions {
   std::string name = "auto";
-  std::string convolution = "auto";
-  std::string isa = "auto";
-  std::string arithmetic = "portable";
-  bool deterministic = false;
-  bool tf32 = false;
   bool no_graph = false;  ///< LOCKSTEP_GRAPH=off, for debugging: the results are the same
-  int threads = 0;        ///< per rank; 0: the node's cores divided by its ranks
 
   void declare(OptionRows& rows) {
     rows.group("Ranks");

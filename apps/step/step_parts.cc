@@ -67,11 +67,9 @@ std::optional<Link> link_between(int hosts, const World& world, const Device& de
 double choose_buckets(int hosts, const Device& device, const StepOptions& options,
                       std::int64_t count, const std::optional<Link>& link) {
   if (options.ranks.bucket_mb > 0) return options.ranks.bucket_mb;
-  if (!device.traits().memory_is_host)
-    return static_cast<double>(device_bucket_bytes(count)) * 0x1p-20;
+  if (!device.traits().memory_is_host) return device_bucket_bytes(count) * 0x1p-20;
   if (!link) return kDefaultBucketMb;
-  const std::int64_t gradients = count * static_cast<std::int64_t>(sizeof(float));
-  return static_cast<double>(bucket_bytes(hosts, *link, gradients)) * 0x1p-20;
+  return bucket_bytes(hosts, *link, count * sizeof(float)) * 0x1p-20;
 }
 
 /// Throws AgreedError if `plan` has shards that cannot train side by side on `device`.
@@ -95,13 +93,13 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
 }
 
 /// Collective. The models of `parts`, for `batch` samples at a time.
-void make_models(StepParts& parts, Device& device, const ModelEntry& entry, const Dataset& dataset,
-                 const StepOptions& options, std::int64_t batch) {
+void make_models(const Comm& comm, StepParts& parts, Device& device, const ModelEntry& entry,
+                 const Dataset& dataset, const StepOptions& options, std::int64_t batch) {
   const Shape sample = dataset.sample_shape();
   const int classes = dataset.classes();
-  parts.model =
-      std::make_unique<Model>(device, entry, sample, classes, batch, options.model.precision, true);
-  agree(parts.comm, [&] {
+  parts.model = std::make_unique<Model>(device, entry, sample.with_batch(batch), classes,
+                                        options.model.precision, true);
+  agree(comm, [&] {
     parts.model->group(options.optimizer.groups);
     parts.small =
         make_small_models(device, entry, sample, classes, *parts.model, options.model.small_images);
@@ -156,8 +154,8 @@ LoaderSpec loader_spec(const RunPlan& plan) {
 StepParts make_step_parts(const World& world, Device& device, const ModelEntry& entry,
                           const Dataset& dataset, const StepOptions& options, const RunPlan& plan) {
   const Comm& comm = world.comm();
-  StepParts parts{comm};
-  make_models(parts, device, entry, dataset, options, plan.shard_batch);
+  StepParts parts;
+  make_models(comm, parts, device, entry, dataset, options, plan.shard_batch);
   parts.optimizer = make_optimizer(options.optimizer.name, options.optimizer.own);
   const Layout& layout = parts.model->layout();
   const std::vector<Range> statistics = buckets_of_statistics(layout);
@@ -166,7 +164,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     if (syncs && options.ranks.tunes_shares)
       fail_usage("--shares auto does not work with --sync-bn. Pass --shares equal.");
   });
-  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0 ? 1 : 0));
+  const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
   const std::optional<Link> link = link_between(hosts, world, device, options);
   parts.bucket_mb = choose_buckets(hosts, device, options, layout.count, link);
   parts.buckets = buckets_of(layout, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)));
@@ -195,7 +193,7 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
   parts.sync_bn = std::make_unique<SyncBatchNorm>(
       device, connect(statistics_spec(comm, device, options, plan, statistics)), statistics,
       plan.sums_micro_batches ? Range{comm.rank(), 1} : plan.own(),
-      plan.sums_micro_batches ? comm.size() : plan.shards, &recorder);
+      plan.sums_micro_batches ? comm.size() : plan.shards, recorder);
   return parts;
 }
 

@@ -20,18 +20,17 @@ namespace lockstep {
 class World;
 
 struct StepParts {
-  Comm comm;
-  std::unique_ptr<Model> model = {};   ///< for training on plan.shard_batch samples at a time
-  std::vector<SmallModel> small = {};  ///< for its first epochs, with as many slots
-  std::unique_ptr<Optimizer> optimizer = {};
-  std::vector<Range> buckets = {};        ///< of the model's layout, in arena order
-  double bucket_mb = 0;                   ///< the size that the buckets were cut to
-  std::unique_ptr<Reducer> reducer = {};  ///< for layout().count elements
+  std::unique_ptr<Model> model;   ///< for training on plan.shard_batch samples at a time
+  std::vector<SmallModel> small;  ///< for its first epochs, with as many slots
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<Range> buckets;        ///< of the model's layout, in arena order
+  double bucket_mb = 0;              ///< the size that the buckets were cut to
+  std::unique_ptr<Reducer> reducer;  ///< for layout().count elements
   Policy policy = Policy::wait;
   /// The model has as many slots. Null: each shard has its own statistics.
-  std::unique_ptr<SyncBatchNorm> sync_bn = nullptr;
+  std::unique_ptr<SyncBatchNorm> sync_bn;
   /// Null: each rank computes all of an optimizer's step.
-  std::unique_ptr<SharedWork> shared_work = nullptr;
+  std::unique_ptr<SharedWork> shared_work;
 };
 
 /// For the loader of this rank's shards of `plan`, from the first sample on.

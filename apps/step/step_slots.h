@@ -64,9 +64,7 @@ class StepSlots {
   std::int64_t under_way() const { return enqueued_ - collected_; }
 
  private:
-  Slot& slot(std::int64_t number) {
-    return slots_[static_cast<std::size_t>(number) % slots_.size()];
-  }
+  Slot& slot(std::int64_t number) { return slots_[number % slots_.size()]; }
 
   int ahead_;
   std::vector<Slot> slots_;  ///< step number n since construction: n mod their number

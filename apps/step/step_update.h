@@ -39,7 +39,7 @@ class StepUpdate {
   void finish(StepInput* now);
 
   /// Seconds since construction, on all threads; own_seconds(): on the computing thread.
-  double seconds() const { return static_cast<double>(all_ns_) * 1e-9; }
+  double seconds() const { return all_ns_ * 1e-9; }
   double own_seconds() const { return own_seconds_; }
 
  private:

@@ -20,10 +20,10 @@ struct Straggler {
   double seconds = 0;  ///< delay of all these steps: its arrival minus that of the rank before it
 };
 
-/// `exposed_ns`: by rank, the exposed communication of steps that took `seconds` in all. The last
-/// rank to arrive at an all-reduce hardly waits, so it is the rank with the least. Sets only rank
-/// and seconds. None: no rank is later than all others by a tenth of `seconds`.
-std::optional<Straggler> find_straggler(std::span<const std::uint64_t> exposed_ns, double seconds);
+/// `exposed`: by rank, seconds of exposed communication in steps that took `seconds` in all. The
+/// last rank to arrive at an all-reduce hardly waits, so it is the rank with the least. Sets only
+/// rank and seconds. None: no rank is later than all others by a tenth of `seconds`.
+std::optional<Straggler> find_straggler(std::span<const double> exposed, double seconds);
 
 /// Finds the straggler at each report, and what the hosts use. One thread.
 class StragglerWatch {

@@ -25,9 +25,9 @@ std::vector<Range> buckets_of_statistics(const Layout& layout) {
 /// The work of one of several shards, up to and between the sums over all shards.
 class SyncBatchNorm::Queue : public Stream, public AcrossShards {
  public:
-  Queue(Device& device, int shards_of_all, RankRecorder* recorder)
+  Queue(Device& device, int shards_of_all, RankRecorder& recorder)
       : Stream(/*later=*/true), does_(device.stream()), shards_(shards_of_all) {
-    if (recorder != nullptr) does_->after_each([recorder] { recorder->progress(); });
+    does_->after_each([&recorder] { recorder.progress(); });
   }
 
   void synchronize() override { expect(next_ == items_.size(), "a queue was not run"); }
@@ -65,7 +65,7 @@ class SyncBatchNorm::Queue : public Stream, public AcrossShards {
 };
 
 SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
-                             std::vector<Range> buckets, Range own, int all, RankRecorder* recorder)
+                             std::vector<Range> buckets, Range own, int all, RankRecorder& recorder)
     : device_(device),
       reducer_(std::move(reducer)),
       buckets_(std::move(buckets)),
@@ -86,10 +86,6 @@ int SyncBatchNorm::count() const { return std::max(1, static_cast<int>(queues_.s
 
 Stream* SyncBatchNorm::queue(int slot) { return queues_.empty() ? nullptr : queues_[slot].get(); }
 
-Stream& SyncBatchNorm::stream(int slot, Stream& computing) {
-  return queues_.empty() ? computing : *queues_[slot];
-}
-
 AcrossShards* SyncBatchNorm::across(int slot) {
   if (queues_.empty()) return this;
   return queues_[slot].get();
@@ -108,8 +104,7 @@ void SyncBatchNorm::sum(Stream& stream, float* values, std::int64_t count) {
 }
 
 int SyncBatchNorm::bucket_of(std::int64_t count) const {
-  const auto found = std::find_if(buckets_.begin(), buckets_.end(),
-                                  [&](const Range& range) { return range.count == count; });
+  const auto found = std::ranges::find(buckets_, count, &Range::count);
   expect(found != buckets_.end(), "a layer sums another length than a statistic's");
   return static_cast<int>(found - buckets_.begin());
 }
@@ -119,16 +114,16 @@ void SyncBatchNorm::reduce(Stream& stream, int bucket) {
   reducer_->written(bucket, stream);
   reducer_->start(bucket);
   if (!reducer_->traits().in_stream) {
-    if (recorder_ != nullptr) recorder_->collective(true);
+    recorder_.collective(true);
     reducer_->finish(bucket);
-    if (recorder_ != nullptr) recorder_->collective(false);
+    recorder_.collective(false);
   }
   summed_->record(reducer_->stream());
   summed_->wait(stream);
 }
 
 void SyncBatchNorm::run() {
-  for (bool more = !queues_.empty(); more;) {
+  for (;;) {
     std::vector<float*> parts;
     std::int64_t count = 0;
     for (const auto& queue : queues_) {
@@ -138,8 +133,7 @@ void SyncBatchNorm::run() {
       parts.push_back(item->values);
       count = item->count;
     }
-    more = !parts.empty();
-    if (!more) break;
+    if (parts.empty()) return;
     expect(parts.size() == queues_.size(), "shards do not ask for the same sums");
     if (alone_) {
       sum_rows(fold_, parts, parts, count);
@@ -147,7 +141,7 @@ void SyncBatchNorm::run() {
     }
     const double began = now_seconds();
     const int bucket = bucket_of(count);
-    std::vector<float*> rows = rows_of(*reducer_);
+    std::vector<float*> rows = reducer_->traits().rows;
     for (float*& row : rows) row += buckets_[bucket].begin;
     sum_rows(fold_, parts, rows, count);
     reduce(queues_.front()->does(), bucket);

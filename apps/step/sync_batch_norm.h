@@ -15,8 +15,8 @@
 #include <memory>
 #include <vector>
 
-#include "apps/step/shard_slots.h"
 #include "collectives/reducer.h"
+#include "net/layer.h"
 
 namespace lockstep {
 
@@ -27,21 +27,24 @@ class RankRecorder;
 std::vector<Range> buckets_of_statistics(const Layout& layout);
 
 /// Used by the computing thread.
-class SyncBatchNorm : public ShardSlots, private AcrossShards {
+class SyncBatchNorm : private AcrossShards {
  public:
   /// This rank has the shards `own` of `all`; several need memory of the host. `reducer` was made
-  /// for `buckets`. `recorder` learns when this rank waits for others; null: no watchdog needs to
-  /// know.
+  /// for `buckets`. `recorder` learns when this rank waits for others.
   SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer, std::vector<Range> buckets,
-                Range own, int all, RankRecorder* recorder = nullptr);
+                Range own, int all, RankRecorder& recorder);
   ~SyncBatchNorm() override;
 
-  int count() const override;
-  Stream& stream(int slot, Stream& computing) override;
-  AcrossShards* across(int slot) override;
-  /// Between two sums, the work of slot 0 comes first.
-  void run() override;
-  /// As DenseSum.
+  /// Own shards that are under way side by side.
+  int count() const;
+  /// Holds the slot's work until run(). Null: there is one slot, and work is enqueued at once.
+  Stream* queue(int slot);
+  /// Sums over all shards of the step, for the layers of the slot.
+  AcrossShards* across(int slot);
+  /// Does all work of the queues. Between two sums, the work of slot 0 comes first. Throws Error if
+  /// a message fails.
+  void run();
+  /// As GradientSync.
   void rethrow_errors();
   void abort() noexcept { reducer_->abort(); }
   double seconds() const { return seconds_; }
@@ -50,7 +53,6 @@ class SyncBatchNorm : public ShardSlots, private AcrossShards {
  private:
   class Queue;
 
-  Stream* queue(int slot) override;
   int shards() const override { return shards_; }
   /// Over the ranks, if this one has one shard.
   void sum(Stream& stream, float* values, std::int64_t count) override;
@@ -64,7 +66,7 @@ class SyncBatchNorm : public ShardSlots, private AcrossShards {
   int shards_;  ///< of all ranks
   bool alone_;  ///< this rank has all of them
   Fold fold_;   ///< of the own shards
-  RankRecorder* recorder_;
+  RankRecorder& recorder_;
   double seconds_ = 0;
   std::vector<std::unique_ptr<Queue>> queues_;  ///< by slot; empty if there is only one
 };

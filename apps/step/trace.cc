@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "src/base/check.h"
+#include "src/base/clock.h"
 #include "src/base/machine.h"
 #include "src/files/file.h"
 
@@ -13,7 +14,7 @@ namespace {
 /// Limit of spans in memory for one of the two tracks of a rank.
 std::size_t spans_of_a_track(int ranks) {
   constexpr std::size_t kInAll = std::size_t{1} << 21, kMost = 32768, kLeast = 256;
-  return std::clamp(kInAll / 2 / static_cast<std::size_t>(ranks), kLeast, kMost);
+  return std::clamp(kInAll / 2 / ranks, kLeast, kMost);
 }
 
 /// A trace replaces an older one, and no other file.
@@ -38,16 +39,16 @@ Trace::Trace(const Comm& comm)
     : comm_(comm),
       node_(comm.node()),
       timeline_(spans_of_a_track(comm.size())),
-      offset_(clock_offset(comm, node_)),
+      offset_(clock_offset(comm, node_, now_ns)),
       measured_ns_(now_ns()) {}
 
 std::string Trace::write(const std::filesystem::path& path) {
-  const ClockOffset last = clock_offset(comm_, node_);
+  const ClockOffset last = clock_offset(comm_, node_, now_ns);
   const std::int64_t now = now_ns();
-  const double drift = static_cast<double>(last.ns - offset_.ns) /
-                       static_cast<double>(std::max<std::int64_t>(now - measured_ns_, 1));
+  const double drift =
+      static_cast<double>(last.ns - offset_.ns) / std::max<std::int64_t>(now - measured_ns_, 1);
   const auto of_rank_0 = [&](std::int64_t ns) -> std::int64_t {
-    return ns + offset_.ns + std::llround(drift * static_cast<double>(ns - measured_ns_));
+    return ns + offset_.ns + std::llround(drift * (ns - measured_ns_));
   };
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const Track* track : {&timeline_.compute, &timeline_.communication}) {
@@ -55,14 +56,8 @@ std::string Trace::write(const std::filesystem::path& path) {
       first = std::min(first, of_rank_0(span.begin_ns));
   }
   const std::int64_t zero = comm_.min(first);
-  const std::string remark =
-      last.error_ns == 0
-          ? ""
-          : fmt::format("clock {:+.1f} us, to {:.1f} us", static_cast<double>(last.ns) * 1e-3,
-                        static_cast<double>(last.error_ns) * 1e-3);
-  const std::vector<std::string> events =
-      comm_.gather(trace_events(timeline_, comm_.rank(), host_name(), remark,
-                                [&](std::int64_t ns) { return of_rank_0(ns) - zero; }));
+  const std::vector<std::string> events = comm_.gather(trace_events(
+      timeline_, comm_.rank(), host_name(), [&](std::int64_t ns) { return of_rank_0(ns) - zero; }));
   if (comm_.rank() != 0) return {};
   try {
     require_trace_or_nothing(path);  // this run may have written another file there

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <string>
 
-#include "collectives/comm/clock_offset.h"
 #include "collectives/comm/comm.h"
 #include "src/base/timeline.h"
 

@@ -30,7 +30,7 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
                            bool wants_penalty) {
   StepSlots::Slot& slot = slots_.next();
   recorder_.step(step + 1);
-  const TimedSpan span(compute_track(), "step", step + 1);
+  const TimedSpan span(track(), "step", step + 1);
   StepInput& input = *slot.input();
   input.rates = update_->rates_at(plan_, step, rate);
   recorder_.phase("loading");
@@ -88,7 +88,7 @@ void TrainingStep::train(Loader& loader) {
 
 void TrainingStep::load(Loader& loader, int first) {
   recorder_.phase("loading");
-  const TimedSpan span(compute_track(), "loading");
+  const TimedSpan span(track(), "loading");
   batches_.clear();
   for (int slot = 0; slot < shards_at_once(); ++slot)
     batches_.push_back(loader.batch(*stream_, first + slot, &now()->first_position));
@@ -97,15 +97,15 @@ void TrainingStep::load(Loader& loader, int first) {
 void TrainingStep::forward(int first) {
   timed("forward", times_.forward, [&] {
     for (int slot = 0; slot < shards_at_once(); ++slot) forward_shard(first + slot, slot);
-    sync_->slots().run();
+    sync_->run_slots();
   });
 }
 
 void TrainingStep::forward_shard(int shard, int slot) {
   const Batch& batch = batches_[slot];
-  Stream& stream = stream_of(slot);
+  Stream& stream = sync_->stream_of(slot);
   TrainingBatch part = batch_of(shard);
-  part.across = sync_->slots().across(slot);
+  part.across = sync_->across(slot);
   const View logits = models_.forward(stream, batch.images, part, slot);
   LossSpec loss = loss_of(batch, logits);
   loss.gradient = models_.logits_gradient(slot);
@@ -113,7 +113,7 @@ void TrainingStep::forward_shard(int shard, int slot) {
   softmax_cross_entropy(stream, loss);
   write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
                sync_->gradients());
-  sync_->header_written(shard, slot);
+  sync_->written(shard, slot, {0, Layout::kHeader});
 }
 
 LossSpec TrainingStep::loss_of(const Batch& batch, View logits) const {
@@ -129,9 +129,9 @@ void TrainingStep::backward(int first) {
   timed("backward", times_.backward, [&] {
     for (int slot = 0; slot < shards_at_once(); ++slot) {
       GradientListener& listener = sync_->of(first + slot, slot);
-      models_.backward(stream_of(slot), batches_[slot].images, listener, slot);
+      models_.backward(sync_->stream_of(slot), batches_[slot].images, listener, slot);
     }
-    sync_->slots().run();
+    sync_->run_slots();
   });
 }
 
@@ -141,7 +141,7 @@ void TrainingStep::update(int bucket) { update_->reduced(bucket, now()); }
 /// Blocks until the sums that backward did not hide are in order.
 void TrainingStep::finish_sums() {
   recorder_.phase("summing gradients");
-  const TimedSpan span(compute_track(), "waiting for gradients");
+  const TimedSpan span(track(), "waiting for gradients");
   sync_->finish();
 }
 
@@ -168,7 +168,7 @@ std::optional<StepTotals> TrainingStep::collect(bool all) {
 template <class Work>
 void TrainingStep::timed(const char* phase, double& seconds, Work work) {
   recorder_.phase(phase);
-  const TimedSpan span(compute_track(), phase);
+  const TimedSpan span(track(), phase);
   const double others = sync_->seconds() + update_->own_seconds(), start = now_seconds();
   work();
   seconds += now_seconds() - start - (sync_->seconds() + update_->own_seconds() - others);

@@ -86,9 +86,9 @@ class TrainingStep {
   const Reducer& reducer() const { return sync_->reducer(); }
   Policy policy() const { return sync_->policy(); }
   /// Own shards that are under way side by side; the loader holds a batch for each.
-  int shards_at_once() const { return sync_->slots().count(); }
+  int shards_at_once() const { return sync_->slots(); }
   /// Layers have sums over all shards of the step: --sync-bn.
-  bool sync_bn() const { return sync_->slots().across(0) != nullptr; }
+  bool sync_bn() const { return sync_->across(0) != nullptr; }
   /// The samples of the layers' statistics: "shard", "global_batch" or "micro_batch_of_N", one of N
   /// accumulated batches; empty: there are none.
   std::string statistics() const;
@@ -112,6 +112,8 @@ class TrainingStep {
   /// Mean gradients of the last step as the host sees them, until the next step.
   const float* gradients() { return memory_->read(sync_->gradients()); }
 
+  /// The track of the computing thread; null: no timeline is kept.
+  Track* track() const { return timeline_ ? &timeline_->compute : nullptr; }
   StepTimes times() const;
   /// Bytes of each part on this rank.
   std::vector<std::pair<std::string, std::size_t>> memory() const;
@@ -132,8 +134,6 @@ class TrainingStep {
   void or_abort(Work work);
   bool wait_for(const StepSlots::Slot& slot);
   TrainingBatch batch_of(int shard) const;
-  Stream& stream_of(int slot) { return sync_->slots().stream(slot, *stream_); }
-  Track* compute_track() const { return timeline_ ? &timeline_->compute : nullptr; }
   void set_class_weights();
   LossSpec loss_of(const Batch& batch, View logits) const;
   void enqueue_penalty(StepAnswer* answer);

@@ -3,12 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <numeric>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -38,7 +37,7 @@ int count_cores(const std::vector<int>& processors) {
     std::getline(file, line);
     cores.insert(line);
   }
-  return std::max<int>(1, static_cast<int>(cores.size()));
+  return std::max(1, static_cast<int>(cores.size()));
 }
 
 int count_gpus() {
@@ -76,14 +75,12 @@ bool is_one_host(const std::vector<HostRange>& shares) {
 }  // namespace
 
 int usable_cores() {
-  const double quota = std::max(1.0, std::floor(core_quota()));
-  const int cores = count_cores(allowed_cores());
-  return quota < cores ? static_cast<int>(quota) : cores;
+  return static_cast<int>(std::clamp<double>(core_quota(), 1, count_cores(allowed_cores())));
 }
 
 bool owns_machine() {
-  std::vector<int> all(static_cast<std::size_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN))));
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  std::vector<int> all(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  std::iota(all.begin(), all.end(), 0);
   return usable_cores() == count_cores(all);
 }
 
@@ -94,14 +91,12 @@ int default_ranks() {
 
 int most_ranks(const std::vector<std::string>& words) {
   int most = std::numeric_limits<int>::max();
-  constexpr std::string_view kName = "--shards";
   for (std::size_t i = 0; i < words.size(); ++i) {
     std::string value;
-    if (words[i] == kName && i + 1 < words.size()) value = words[i + 1];
-    if (words[i].starts_with(std::string(kName) + "=")) value = words[i].substr(kName.size() + 1);
-    int shards = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), shards);
-    if (error == std::errc() && *end == '\0' && shards > 0) most = shards;
+    if (words[i] == "--shards" && i + 1 < words.size()) value = words[i + 1];
+    if (words[i].starts_with("--shards=")) value = words[i].substr(words[i].find('=') + 1);
+    const int shards = std::atoi(value.c_str());  // the program refuses a wrong number
+    if (shards > 0) most = shards;
   }
   return most;
 }
@@ -115,7 +110,7 @@ std::string hostfile_text(const std::vector<HostRange>& shares) {
 
 std::vector<std::string> mpirun_words(const Command& command, int ranks,
                                       const std::string& hostfile,
-                                      const std::vector<std::string>& names) {
+                                      const std::set<std::string>& names) {
   std::vector<std::string> words = {"mpirun", "-np", std::to_string(ranks)};
   if (!hostfile.empty()) {
     words.insert(words.end(), {"--hostfile", hostfile, "--map-by", "slot"});
@@ -204,7 +199,7 @@ void collect_messages(int file, std::map<std::string, std::string>& environment,
 
 std::string take_reason(int file) {
   std::string text(1 << 16, '\0'), box;
-  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, read_at(file, 0, text))));
+  text.resize(std::max<std::int64_t>(0, read_at(file, 0, text)));
   ::lseek(file, ::ftruncate(file, 0), SEEK_SET);  // mpirun has the same position
   bool inside = false;
   for (const std::string& line : lines_of(text)) {

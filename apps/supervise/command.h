@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ std::string hostfile_text(const std::vector<HostRange>& shares);
 /// variables that ranks on other hosts need too.
 std::vector<std::string> mpirun_words(const Command& command, int ranks,
                                       const std::string& hostfile,
-                                      const std::vector<std::string>& names);
+                                      const std::set<std::string>& names);
 /// Variables for mpirun that the user has not set: no binding unless the ranks fill the machine,
 /// more ranks than cores, root, and no second of grace for ranks whose run has ended. Only on
 /// kThisHost it replaces what the user has set: the names of networks, which may be down. `cores`:

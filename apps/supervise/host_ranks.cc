@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <regex>
@@ -19,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMemory = "/dev/shm";
-constexpr std::size_t kStepBytes = 16;  ///< of a step file, before the path
 
 /// "/dev/shm/lockstep-run-0-*"
 std::string folders() { return fmt::format("{}/lockstep-run-{}-*", kMemory, ::geteuid()); }
@@ -58,7 +58,7 @@ std::string for_each_process(const std::string& id, std::string_view work) {
 }  // namespace
 
 StepFiles step_files(const std::string& id) {
-  constexpr std::uint64_t kMost = kStepBytes + 4096;
+  constexpr std::uint64_t kMost = 16 + 4096;  // the number and the path
   StepFiles files;
   for (const fs::path& file : matches_of(fmt::format("{}/step.{}", folders(), id))) {
     struct stat status {};
@@ -76,19 +76,11 @@ std::int64_t step_in(std::string_view text) {
   return step;
 }
 
-std::string run_in(std::string_view text) {
-  return std::string(text.substr(std::min(text.size(), kStepBytes)));
-}
-
 std::vector<int> processes_of(const std::string& id) {
   std::vector<int> pids;
-  std::error_code none;
-  for (fs::directory_iterator entry("/proc", none), end; !none && entry != end;
-       entry.increment(none)) {
-    const std::string name = entry->path().filename();
-    int pid = 0;
-    std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (pid > 0 && pid != ::getpid() && variable_of(pid, kSupervisor) == id) pids.push_back(pid);
+  for (const fs::path& process : matches_of("/proc/[0-9]*")) {
+    const int pid = std::atoi(process.filename().c_str());
+    if (pid != ::getpid() && variable_of(pid, kSupervisor) == id) pids.push_back(pid);
   }
   return pids;
 }

@@ -19,14 +19,12 @@ namespace lockstep {
 
 inline constexpr const char* kSupervisor = "LOCKSTEP_SUPERVISOR";
 
-/// The last write and the text of each file.
+/// The last write and the text of each file: a number, a line end and the path of the run's folder.
 using StepFiles =
     std::map<std::filesystem::path, std::pair<std::filesystem::file_time_type, std::string>>;
 StepFiles step_files(const std::string& id);
 /// The number at the beginning of `text`; -1: there is none.
 std::int64_t step_in(std::string_view text);
-/// The path of the run's folder in the text of a step file; empty: there is none.
-std::string run_in(std::string_view text);
 
 /// The processes of this host with this id, except this process.
 std::vector<int> processes_of(const std::string& id);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <regex>
@@ -12,22 +11,15 @@
 #include <utility>
 
 #include "src/base/check.h"
+#include "src/base/option_rows.h"
 #include "src/base/text.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kMostSlots = 100000;
-
 /// `place`: begin of the error.
-int parse_slots(const std::string& place, std::string_view text) {
-  int slots = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMostSlots) {
-    fail_usage("{}: \"{}\" is not a number of slots from 1 to {}.", place,
-               one_line(std::string(text)), kMostSlots);
-  }
-  return slots;
+int parse_slots(const std::string& place, const std::string& text) {
+  return parse_number<int>(place + ": slots", one_line(text), Bounds::at_least(1, 100000));
 }
 
 /// `text` without brackets and without a dot at its end. Hostfiles of Open MPI allow these names
@@ -66,11 +58,9 @@ std::vector<Host> read_hostfile(const std::string& file) {
   std::getline(in, text, '\0');
   if (!in.is_open() || in.bad())
     fail_usage("--hostfile {}: {}. Pass a file with hosts.", one_line(file), std::strerror(errno));
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  if (text.find('\n') == text.npos) std::ranges::replace(text, '\r', '\n');  // of an old Mac
   std::vector<Host> hosts;
   int number = 0;
-  for (const std::string& line : lines_of(text)) {
+  for (const std::string& line : lines_of(with_unix_ends(text))) {
     const std::string place = fmt::format("--hostfile {}:{}", file, ++number);
     std::istringstream words(line.substr(0, line.find('#')));
     std::string name, word;
@@ -79,7 +69,7 @@ std::vector<Host> read_hostfile(const std::string& file) {
     while (words >> word) {
       if (!word.starts_with("slots="))
         fail_usage("{}: \"{}\" is not understood. Write: NAME slots=N", place, one_line(word));
-      slots = parse_slots(place, std::string_view(word).substr(6));
+      slots = parse_slots(place, word.substr(6));
     }
     add(hosts, parse_name(place, name), slots);
   }
@@ -141,12 +131,6 @@ std::vector<HostRange> HostStates::share(int most) const {
     first += count;
   }
   return shares;
-}
-
-int HostStates::slots() const {
-  int sum = 0;
-  for (const State& state : states_) sum += state.host.slots;
-  return sum;
 }
 
 std::size_t HostStates::index_of(std::string_view host) const {

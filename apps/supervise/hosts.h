@@ -48,7 +48,6 @@ class HostStates {
   std::vector<std::string> out() const;  ///< names, in the order of the hosts
   /// At most `most` ranks, filled host by host in their order.
   std::vector<HostRange> share(int most) const;
-  int slots() const;  ///< of all hosts, also of those that are out
 
  private:
   struct State {

@@ -2,22 +2,24 @@
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "apps/supervise/host_ranks.h"
-#include "apps/supervise/this_host.h"
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/machine.h"
@@ -30,10 +32,21 @@ namespace {
 constexpr std::string_view kAnswer = "lockstep answers";  ///< the last line of a host that answers
 constexpr std::size_t kAtOnce = 64;                       ///< hosts that are asked at the same time
 
-double real_time() {
-  timespec time = {};
-  ::clock_gettime(CLOCK_REALTIME, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+/// Whether `host`, a name or an address, is this host. An empty name is. May ask a name server.
+bool is_this_host(const std::string& host) {
+  if (host.empty() || host == kThisHost || host == host_name()) return true;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, nullptr, &found) != 0) return false;
+  bool result = false;
+  // A socket gets no address of another host. No interface lists 127.0.1.1, which Debian gives to
+  // the host's own name, but a socket gets it.
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const int file = ::socket(one->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    result = result || ::bind(file, one->ai_addr, one->ai_addrlen) == 0;
+    ::close(file);
+  }
+  ::freeaddrinfo(found);
+  return result;
 }
 
 bool is_unread_pipe(int descriptor) {
@@ -50,18 +63,8 @@ int open_memory(const std::string& text) {
   return file;
 }
 
-/// A process to start in a group of its own. It gets no signals from the terminal and reads
-/// nothing.
-struct Child {
-  const std::vector<std::string>& words;
-  std::map<std::string, std::string> environment = {};
-  /// Its standard output; its errors are lost then. -1: both are those of this process.
-  int output = -1;
-  sigset_t blocked = {};           ///< of the signals of this process, those that it does not get
-  int at_end_of_parent = SIGTERM;  ///< it gets this if this process ends
-};
+}  // namespace
 
-/// Returns its number; -1: there is none, and errno tells why.
 pid_t spawn(const Child& child) {
   std::vector<char*> argv;
   for (const std::string& word : child.words) argv.push_back(const_cast<char*>(word.c_str()));
@@ -84,23 +87,19 @@ pid_t spawn(const Child& child) {
   ::_exit(127);
 }
 
-}  // namespace
-
 Processes::Processes(Command command, const std::vector<Host>& hosts)
     : command_(std::move(command)),
       id_(unique_hex(8)),
-      cores_(usable_cores()),
-      fills_(owns_machine()),
       messages_(::memfd_create("mpirun", 0)),
       limit_(std::getenv("SLURM_JOB_ID") == nullptr ? kLimit : kSlurmLimit) {
   for (const Host& host : hosts) {
     local_[host.name] = is_this_host(host.name);
     unasked_.insert(host.name);
   }
-  sigemptyset(&blocked_);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&blocked_, signal);
-  ::pthread_sigmask(SIG_BLOCK, &blocked_, nullptr);
-  signals_ = ::signalfd(-1, &blocked_, SFD_CLOEXEC | SFD_NONBLOCK);
+  sigset_t blocked = {};
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGCHLD}) sigaddset(&blocked, signal);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  signals_ = ::signalfd(-1, &blocked, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 Processes::~Processes() {
@@ -117,7 +116,7 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   std::vector<HostRange> shares = wanted;
   // This host may have lost its network, and then mpirun does not know its name. SLURM's mpirun
   // takes only names of the allocation.
-  if (shares.size() == 1 && is_local(shares.front().host) && !shares.front().host.empty() &&
+  if (shares.size() == 1 && local_.at(shares.front().host) && !shares.front().host.empty() &&
       std::getenv("SLURM_JOB_ID") == nullptr)
     shares.front().host = kThisHost;
   former_steps_ = step_files(id_);
@@ -126,16 +125,17 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   if (!run_.empty()) own["LOCKSTEP_RUN"] = run_;
   if (!change.what.empty()) {
     own["LOCKSTEP_CHANGE"] = change.what;
-    own["LOCKSTEP_CHANGED_AT"] = fmt::format("{:.3f}", real_time() - (now() - change.at));
+    const std::chrono::duration<double> clock = std::chrono::system_clock::now().time_since_epoch();
+    own["LOCKSTEP_CHANGED_AT"] = fmt::format("{:.3f}", clock.count() - (now() - change.at));
   }
-  std::vector<std::string> names;
-  for (const auto& [name, value] : own) names.push_back(name);
+  std::set<std::string> names;
+  for (const auto& [name, value] : own) names.insert(name);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string name(*entry, std::strcspn(*entry, "="));
-    if ((name.starts_with("LOCKSTEP_") || name.starts_with("NCCL_")) && own.count(name) == 0)
-      names.push_back(name);
+    if (name.starts_with("LOCKSTEP_") || name.starts_with("NCCL_")) names.insert(name);
   }
-  std::map<std::string, std::string> environment = mpirun_environment(shares, cores_, fills_);
+  std::map<std::string, std::string> environment =
+      mpirun_environment(shares, usable_cores(), owns_machine());
   environment.merge(own);
   segments_.clear();
   constexpr double kLooks = 120;  // ranks that have none by then send messages instead
@@ -150,7 +150,7 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   Child mpirun{.words = words, .environment = std::move(environment), .at_end_of_parent = SIGUSR1};
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&mpirun.blocked, signal);
   has_local_ranks_ = std::ranges::any_of(shares, [this](const HostRange& share) {
-    return share.host == kThisHost || is_local(share.host);
+    return share.host == kThisHost || local_.at(share.host);
   });
   mpirun_ = spawn(mpirun);
   const int error = errno;
@@ -169,9 +169,8 @@ void Processes::ask(const std::vector<std::string>& hosts) {
   command += steps_command(id_);
   ask(hosts, command);
   for (Question& question : questions_) {
-    if (!is_local(question.answer.host)) continue;
-    question.done = true;
-    question.answer.answers = true;
+    if (!local_.at(question.answer.host)) continue;
+    question.done = question.answer.answers = true;
     question.answer.step = step();
     question.answer.stopped = std::ranges::any_of(processes_of(id_), [](int pid) {
       return Process(pid, 0).condition() == Condition::stopped;
@@ -203,27 +202,24 @@ void Processes::advance() {
       ++open;
     } else if (open == 0) {
       // The shortage is this process's own. It says nothing about the host.
-      const char* const reason = std::strerror(errno);
       if (!std::exchange(told_, true))
-        tell(fmt::format("cannot ask hosts: {}. Raise the limits of this process.", reason));
+        tell("cannot ask hosts: the limits of processes or descriptors are too low. Raise them.");
       question.answer.answers = question.done = true;
     }
   }
 }
 
-/// False: there is no process or no pipe for it, and errno tells why.
+/// False: there is no process or no pipe for it.
 bool Processes::put(Question& question) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return false;
   const std::vector<std::string> words = remote_words(question.answer.host, question.command);
   question.pid = spawn({.words = words, .output = ends[1]});
-  const int error = errno;
   ::close(ends[1]);
   question.pipe = ends[0];
   question.began = now();
   if (question.pid > 0) return true;
   ::close(std::exchange(question.pipe, -1));
-  errno = error;
   return false;
 }
 
@@ -236,7 +232,7 @@ void Processes::finish(Question& question) {
 void Processes::read(Question& question) {
   char bytes[1024];
   const ssize_t count = ::read(question.pipe, bytes, sizeof bytes);
-  if (count > 0) question.text.append(bytes, static_cast<std::size_t>(count));
+  if (count > 0) question.text.append(bytes, count);
   Answer& answer = question.answer;
   answer.answers = question.text.find(kAnswer) != std::string::npos;
   if (count > 0 && !answer.answers) return;
@@ -260,7 +256,10 @@ Machines::Event Processes::wait(double seconds) {
     if (asked_ && std::ranges::all_of(questions_, &Question::done)) {
       for (const Question& question : questions_) {
         event.answers.push_back(question.answer);
-        note_silence(question);
+        // An agent may be slow. It is asked again, except after the end of a start.
+        if ((!question.late || ended_) && unasked_.erase(question.answer.host) > 0 &&
+            !question.answer.answers && step() < 0)
+          tell(silence_text(question.answer.host, question.text));
       }
       if (ended_ && step() < 0 && std::ranges::all_of(event.answers, &Answer::answers))
         print_error(take_reason(messages_));
@@ -268,11 +267,11 @@ Machines::Event Processes::wait(double seconds) {
     }
     const bool done = event.ended || event.signal != 0 || !event.answers.empty();
     if (done || (!first && now() >= end)) return event;
-    std::vector<pollfd> files = {{signals_, POLLIN, 0}};
-    for (const Question& question : questions_) files.push_back({question.pipe, POLLIN, 0});
-    for (const Question& question : late_) files.push_back({question.pipe, POLLIN, 0});
     find_segments();
+    std::vector<pollfd> files = {{signals_, POLLIN, 0}};
     double until = end;
+    for (const std::vector<Question>* const all : {&questions_, &late_})
+      for (const Question& question : *all) files.push_back({question.pipe, POLLIN, 0});
     for (const Question& question : questions_)
       if (question.pipe >= 0 && !question.done) until = std::min(until, question.began + limit_);
     ::poll(files.data(), files.size(),
@@ -331,13 +330,6 @@ bool Processes::ranks_run() {
   return ranks_run_ = std::ranges::any_of(processes_of(id_), is_rank);
 }
 
-void Processes::note_silence(const Question& question) {
-  const std::string& host = question.answer.host;
-  if (question.late && !ended_) return;  // its agent may be slow; it is asked again
-  if (unasked_.erase(host) > 0 && !question.answer.answers && step() < 0)
-    tell(silence_text(host, question.text));
-}
-
 void Processes::end_questions() {
   for (Question& question : questions_) {
     if (question.late && question.pipe >= 0) {
@@ -361,7 +353,7 @@ void Processes::clear_late() {
 std::int64_t Processes::step() {
   std::int64_t step = -1;
   for (const auto& [file, state] : step_files(id_)) {
-    run_ = run_in(state.second);
+    run_ = state.second.substr(std::min(state.second.find('/'), state.second.size()));
     const auto former = former_steps_.find(file);
     if (former == former_steps_.end() || former->second != state)
       step = std::max(step, step_in(state.second));
@@ -382,7 +374,5 @@ void Processes::tell(const std::string& line) {
   print_error(
       fmt::format("lockstep_run: {:%H:%M:%S} {}\n", fmt::localtime(std::time(nullptr)), line));
 }
-
-bool Processes::is_local(const std::string& host) const { return local_.at(host); }
 
 }  // namespace lockstep

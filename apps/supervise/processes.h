@@ -16,6 +16,21 @@
 
 namespace lockstep {
 
+/// A process to start in a group of its own. It gets no signals from the terminal and reads
+/// nothing.
+struct Child {
+  const std::vector<std::string>& words;
+  std::map<std::string, std::string> environment = {};
+  /// Its standard output; its errors are lost then. -1: both are those of this process.
+  int output = -1;
+  sigset_t blocked = {};           ///< of the signals of this process, those that it does not get
+  int at_end_of_parent = SIGTERM;  ///< it gets this if this process ends
+};
+
+/// Returns its number; -1: there is none, and errno tells why. If the program cannot be started,
+/// its exit code is 127, and its standard error has the reason.
+pid_t spawn(const Child& child);
+
 /// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGCHLD, which wait() receives. If this process
 /// ends, even by SIGKILL, the kernel sends SIGUSR1 to mpirun, and the ranks stop after a
 /// checkpoint. One object and one thread in a process.
@@ -63,22 +78,16 @@ class Processes : public Machines {
   void read_signals(Event& event);
   void reap(Event& event);
   void find_segments();
-  /// Prints a line if a host does not answer the first question: its name may be misspelt.
-  void note_silence(const Question& question);
   void end_questions();
-  bool is_local(const std::string& host) const;
 
   const Command command_;
-  const std::string id_;  ///< LOCKSTEP_SUPERVISOR
-  const int cores_;
-  const bool fills_;
+  const std::string id_;               ///< LOCKSTEP_SUPERVISOR
   StepFiles former_steps_;             ///< when mpirun was started: those of the start before
   std::string run_;                    ///< the folder of the run; empty: not known yet
   std::map<std::string, bool> local_;  ///< by host: it is this one
   std::set<std::string> unasked_;      ///< hosts that were not asked yet
   const int messages_;                 ///< a file in memory: those of mpirun itself
-  sigset_t blocked_;
-  int signals_ = -1;                      ///< a descriptor of them
+  int signals_ = -1;                   ///< a descriptor of those that are blocked
   pid_t mpirun_ = 0;                      ///< 0: it does not run
   std::set<std::string> segments_;        ///< shared memory of Open MPI: patterns of its files
   double next_look_ = 0, last_look_ = 0;  ///< for segments_

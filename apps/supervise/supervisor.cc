@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
 #include "src/base/check.h"
@@ -48,6 +49,18 @@ std::vector<std::string> names_of(const std::vector<HostRange>& shares) {
 
 }  // namespace
 
+Cause cause_of(const End& end) {
+  const RunEnd known = end_of(end.code);
+  if (known.code == end.code) return {known.starts_again, std::string(known.what)};
+  const int signal = end.code - 128;  // as shells and mpirun return it
+  if (signal == SIGPIPE && end.launcher) return {false, "the reader of the output has ended"};
+  if (signal > 0 && signal < NSIG && sigabbrev_np(signal) != nullptr) {
+    return {true, fmt::format("{} was killed by SIG{}", end.launcher ? "mpirun" : "a rank",
+                              sigabbrev_np(signal))};
+  }
+  return {true, fmt::format("the ranks failed with exit code {}", end.code)};
+}
+
 Supervisor::Supervisor(const SupervisorOptions& options, Machines& machines)
     : options_(options), machines_(machines), hosts_(options.hosts) {}
 
@@ -70,7 +83,7 @@ int Supervisor::run() {
     }
     if (!event.ended) end_if_idle();
   }
-  if (!pending_.what.empty()) print_pending("");
+  print_pending("");
   if (!end_of(last_code_).keeps_states) machines_.forget();
   return *code;
 }
@@ -93,7 +106,7 @@ void Supervisor::end_if_idle() {
 
 void Supervisor::start(const Machines::Change& change, std::int64_t step) {
   if (!change.what.empty()) {
-    if (!pending_.what.empty()) print_pending("");
+    print_pending("");
     pending_ = {.what = change.what + at_step(step), .at = change.at};
   }
   present_ = {.shares = hosts_.share(options_.ranks),
@@ -131,7 +144,7 @@ void Supervisor::note_progress(std::int64_t step) {
 }
 
 void Supervisor::print_pending(const std::string& end) {
-  machines_.tell(pending_.what + end);
+  if (!pending_.what.empty()) machines_.tell(pending_.what + end);
   pending_ = {};
 }
 
@@ -262,7 +275,7 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
     start({what, at}, newest_step_);
     return {};
   }
-  if (!pending_.what.empty()) print_pending("");
+  print_pending("");
   machines_.tell(fmt::format("{}{}; {}", what, at_step(newest_step_), why));
   return left < options_.least ? kExitLost : end.code;
 }

@@ -21,8 +21,6 @@ LivePage::LivePage(std::function<void(double)> write) : write_(std::move(write))
   }
 }
 
-LivePage::~LivePage() = default;
-
 void LivePage::rethrow() {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw Error(std::exchange(failure_, {}));

@@ -11,11 +11,11 @@ namespace lockstep {
 
 class LivePage {
  public:
-  /// Calls `write` from a thread of its own until the destructor: every 10 s, in the first seconds
+  /// Calls `write` from a thread of its own until the destructor, which waits for a call that runs:
+  /// every 10 s, in the first seconds
   /// more often, and never for more than a hundredth of the time. `write` gets the seconds that may
   /// pass until the next call.
   explicit LivePage(std::function<void(double)> write);
-  ~LivePage();  ///< returns when no call is running
   LivePage& operator=(LivePage&&) = delete;
 
   /// Throws Error if a call has failed since the last rethrow(), or if the thread did not start.

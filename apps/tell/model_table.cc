@@ -7,36 +7,10 @@
 namespace lockstep {
 namespace {
 
-/// Keras' name of a layer without its activation; the layer's kind if Keras has no name.
-std::string keras_name(const LayerSummary& layer) {
-  const char* dimensions = layer.output.rank() == 3 ? "1D" : "2D";
-  if (layer.kind == "max_pool") return fmt::format("MaxPooling{}", dimensions);
-  if (layer.kind == "average_pool") return fmt::format("AveragePooling{}", dimensions);
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"batch_norm", "BatchNormalization"},
-      {"conv1d", "Conv1D"},
-      {"conv2d", "Conv2D"},
-      {"dense", "Dense"},
-      {"dropout", "Dropout"},
-      {"embedding", "Embedding"},
-      {"flatten", "Flatten"},
-      {"global_average_pool", "GlobalAveragePooling"},
-      {"global_max_pool", "GlobalMaxPooling"},
-      {"layer_norm", "LayerNormalization"},
-      {"relu", "ReLU"},
-      {"rescale", "Rescaling"},
-      {"softmax", "Softmax"},
-      {"sum", "Add"}};
-  for (const auto& [kind, name] : kNames) {
-    if (kind == layer.kind) return std::string(name);
-  }
-  return layer.kind;
-}
-
-/// "norm1 (BatchNormalization + ReLU)"
+/// "norm1 (batch_norm + relu)"
 std::string name_of(const LayerSummary& layer) {
-  return fmt::format("{} ({}{})", layer.name, keras_name(layer),
-                     layer.implementation.ends_with("+ relu") ? " + ReLU" : "");
+  return fmt::format("{} ({}{})", layer.name, layer.kind,
+                     layer.implementation.ends_with("+ relu") ? " + relu" : "");
 }
 
 /// "(None, 300, 7)"
@@ -58,7 +32,7 @@ std::string with_commas(std::int64_t number) {
 
 std::string model_table(const ModelEntry& entry, Shape sample, int classes) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, entry, sample, classes, 1, Type::f32, /*training=*/false);
+  const Model model(*device, entry, sample, classes, Type::f32, /*training=*/false);
   std::size_t names = 28, shapes = 25;  // widths of columns
   std::int64_t trained = 0, statistics = 0;
   for (const LayerSummary& layer : model.layers()) {

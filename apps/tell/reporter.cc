@@ -12,33 +12,19 @@
 #include "src/base/plural.h"
 #include "src/base/process.h"
 #include "src/base/text.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 namespace {
 
 using nlohmann::ordered_json;
 
-/// The options of the run for TensorBoard. Lists are text.
-std::vector<std::pair<std::string, EventFile::OptionValue>> session_options(
-    const ordered_json& options) {
-  std::vector<std::pair<std::string, EventFile::OptionValue>> result;
-  for (const auto& [name, value] : options.items()) {
-    if (value.is_boolean())
-      result.emplace_back(name, value.get<bool>());
-    else if (value.is_number())
-      result.emplace_back(name, value.get<double>());
-    else
-      result.emplace_back(name, value.is_string() ? value.get<std::string>() : value.dump());
-  }
-  return result;
-}
-
 /// "352.1 s after mpirun began": since the launcher of this rank began, or the program without one.
 std::string time_of_run() {
   constexpr std::array<std::string_view, 7> kLaunchers{"mpirun", "mpiexec", "orterun",   "prterun",
                                                        "orted",  "prted",   "slurmstepd"};
   const std::string parent = program_of(getppid());
-  const bool launched = std::find(kLaunchers.begin(), kLaunchers.end(), parent) != kLaunchers.end();
+  const bool launched = std::ranges::count(kLaunchers, parent) > 0;
   return fmt::format("{:.1f} s after {} began", age_of(launched ? getppid() : getpid()),
                      launched ? parent : "the program");
 }
@@ -61,52 +47,64 @@ void Reporter::line(const std::string& text) {
   if (!run_.options.reports.quiet) result(text);
 }
 
+void Reporter::line(const char* heading, const std::string& text) {
+  if (!text.empty()) line(fmt::format("{:<12} {}", heading, text));
+}
+
+void Reporter::line(const char* heading, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) line(heading, text);
+}
+
 void Reporter::warning(const std::string& text) {
   if (!run_.options.reports.quiet) return result(fmt::format("{:<12} {}", "warning", text));
   if (console_) warn(text);
 }
 
 void Reporter::result(const std::string& text) {
-  if (console_) attempt([&] { console_->line(text); }, lost_lines_);
+  print([&] { console_->line(text); });
 }
 
 void Reporter::line(const std::vector<std::string>& parts) {
-  line(fitted(parts, console_->columns()));
+  if (console_) line(fitted(parts, console_->columns()));
 }
 
 void Reporter::bar(const std::string& note) {
   if (run_.options.reports.quiet) return;
-  attempt([&] { console_->progress(done_, run_.plan.steps, note); }, lost_lines_);
+  print([&] { console_->progress(done_, run_.plan.steps, note); });
 }
 
-void Reporter::attempt(const std::function<void()>& write, bool& failed) {
+void Reporter::print(const std::function<void()>& write) {
+  if (console_ && !attempt(write)) lost_lines_ = true;
+}
+
+bool Reporter::attempt(const std::function<void()>& write) {
   try {
     write();
+    return true;
   } catch (const Error& error) {
-    failed = true;
     if (lost_.empty()) warn(fmt::format("{}; the run goes on", lost_ = error.what()));
+    return false;
   }
 }
 
 void Reporter::files(const std::function<void()>& write) {
   if (!json_) return;
   place_.require_still_held();
-  bool ignored = false;  // the files keep the lines for a later attempt
-  attempt(write, ignored);
+  attempt(write);  // the files keep the lines for a later attempt
 }
 
 /// Both files of the log; `scalars`: TensorBoard too.
 void Reporter::log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars,
                    const std::string& weights) {
-  JsonLines::Fields fields{{"step", static_cast<double>(step)}}, shown;
+  ordered_json object{{"step", step}};
+  std::vector<std::pair<std::string, double>> shown;
   for (const Metric& metric : metrics) {
     if (metric.name.empty()) continue;
-    fields.emplace_back(metric.name, metric.value);
+    object[metric.name] = metric.value;
     if (metric.scalar) shown.emplace_back(fmt::format("{}/{}", kind, metric.name), metric.value);
   }
-  JsonLines::Texts texts;
-  if (!weights.empty()) texts.emplace_back(kWeightsField, weights);
-  files([&] { json_->write(kind, fields, texts); });
+  if (!weights.empty()) object[kWeightsField] = weights;
+  files([&] { json_->write(kind, object); });
   if (!scalars) return;
   files([&] {
     events_->scalars(step, shown);
@@ -127,10 +125,10 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   record("running", done_, 0, progress, "");
   if (place_.folder().empty()) return;
   const std::filesystem::path directory = place_.folder();
-  const LoggedRun logged = logged_run(directory);
-  const bool same_run =
-      run_.plan.start.step > 0 && (logged.run.empty() || logged.run == facts_.text("id"));
-  if (!same_run && logged.begun) {
+  const StoredRun logged = read_run(directory);
+  const std::string id = text_in(logged.start, "/id");
+  const bool same_run = run_.plan.start.step > 0 && (id.empty() || id == facts_.text("id"));
+  if (!same_run && (logged.rows.contains("train") || logged.rows.contains("evaluation"))) {
     line(fmt::format("{:<12} of an earlier run are now in {}", "logs",
                      set_logs_aside(directory).string()));
   }
@@ -138,9 +136,14 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   json_.emplace(directory / "metrics.jsonl", first, same_run ? redone : "");
   events_.emplace(directory, first);
   if (same_run) files([&] { json_->recover(progress.waiting_lines); });
-  files([&] { json_->write("run", run_line()); });
-  if (!run_files_.change().empty()) files([&] { json_->write("change", run_files_.change()); });
-  files([&] { events_->begin_session(session_options(facts_.value("options"))); });
+  ordered_json run{{"step", run_.plan.start.step}};
+  for (const char* name : {"id", "parent", "steps", "version", "host", "ranks", "threads",
+                           "global_batch", "shards", "seed", "sums", "options"})
+    run[name] = facts_.value(name);
+  files([&] { json_->write("run", run); });
+  if (const ordered_json& change = run_files_.change(); !change.empty())
+    files([&] { json_->write("change", change); });
+  files([&] { events_->begin_session(facts_.value("options")); });
   files([&] { events_->flush(); });
 }
 
@@ -150,19 +153,10 @@ std::string Reporter::waiting_lines() const {
   return lines.size() <= kMost ? lines : lines.substr(lines.find('\n', lines.size() - kMost) + 1);
 }
 
-std::string Reporter::run_line() const {
-  ordered_json line{{"step", run_.plan.start.step}};
-  for (const char* name : {"id", "parent", "steps", "version", "host", "ranks", "threads",
-                           "global_batch", "shards", "seed", "sums", "options"})
-    line[name] = facts_.value(name);
-  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 void Reporter::step(const StepReport& report) {
   if (!console_) return;
   constexpr int kColumns = 100;
-  bool ignored = false;  // the next page replaces it
-  if (live_) attempt([&] { live_->rethrow(); }, ignored);
+  if (live_) attempt([&] { live_->rethrow(); });
   const Metrics metrics = metrics_of(report);
   if (report.steps > 0) images_per_s_ = report.images_per_s();
   std::vector<std::string> parts = texts_of(metrics);
@@ -180,7 +174,7 @@ void Reporter::step(const StepReport& report) {
 }
 
 void Reporter::hosts(std::int64_t step, const std::vector<HostUse>& hosts) {
-  if (console_ && !hosts.empty()) log("host", step, metrics_of(hosts, run_.plan.epoch_at(step)));
+  if (!hosts.empty()) log("host", step, metrics_of(hosts, run_.plan.epoch_at(step)));
 }
 
 void Reporter::progress(std::int64_t step, double loss) {
@@ -192,12 +186,10 @@ void Reporter::progress(std::int64_t step, double loss) {
 }
 
 void Reporter::clear() {
-  if (console_) attempt([&] { console_->clear(); }, lost_lines_);
+  print([&] { console_->clear(); });
 }
 
-void Reporter::evaluating(double share) {
-  if (console_) bar(fmt::format("evaluation {:.0f} %", 100 * share));
-}
+void Reporter::evaluating(double share) { bar(fmt::format("evaluation {:.0f} %", 100 * share)); }
 
 void Reporter::histograms(std::int64_t step, const Layout& layout, const float* parameters,
                           const float* gradients) {
@@ -244,19 +236,12 @@ void Reporter::evaluation(const Evaluated& e) {
   line(parts);
   log(kind, e.done, metrics, /*scalars=*/true, e.sha256);
   place_.require_still_held();
-  bool ignored = false;  // the next one replaces it
-  attempt(
-      [&] {
-        run_files_.write({.result = e.result,
-                          .data = e.data,
-                          .classes = run_.data.class_names,
-                          .set = validation && !test ? "validation set" : "test set",
-                          .about = test       ? fmt::format("{} weights", which)
-                                   : averaged ? "averaged weights"
-                                              : "weights",
-                          .step = e.step});
-      },
-      ignored);
+  attempt([&] {  // or the next one replaces it
+    run_files_.write(e, run_.data.class_names, validation && !test ? "validation set" : "test set",
+                     test       ? fmt::format("{} weights", which)
+                     : averaged ? "averaged weights"
+                                : "weights");
+  });
 }
 
 void Reporter::reached_target(std::int64_t step) {
@@ -265,7 +250,6 @@ void Reporter::reached_target(std::int64_t step) {
 }
 
 void Reporter::shares(std::int64_t step, const Shares& shares) {
-  if (!console_) return;
   Metrics metrics;
   for (int rank = 0; rank < shares.ranks(); ++rank) {
     const auto count = static_cast<double>(shares.of(rank).count);
@@ -296,87 +280,72 @@ void Reporter::ended(const RunProgress& progress) {
 }
 
 void Reporter::epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result) {
-  if (!console_) return;
   const Metrics metrics = metrics_of(report, result.score, result.classes());
   line(texts_of(metrics));
   log("epoch", step, metrics, /*scalars=*/false);
 }
 
-void Reporter::summary(std::int64_t step, double seconds, const RunProgress& progress,
-                       const std::string& weights) {
-  if (!console_) return;
+void Reporter::summary() {
   clear();
-  bool lost_files = false;
+  bool lost = lost_lines_;
   place_.require_still_held();
   if (json_) {
-    attempt([&] { json_->flush(); }, lost_files);
-    attempt([&] { events_->flush(); }, lost_files);
+    lost |= !attempt([&] { json_->flush(); });
+    lost |= !attempt([&] { events_->flush(); });
   }
-  if (lost_files || lost_lines_) warn("the reports are incomplete: " + lost_);
-  const std::int64_t steps = step - run_.plan.start.step;
-  const auto text = [](const char* name, const std::vector<std::string>& parts) {
-    return fmt::format("{:<12} {}", name, fmt::join(parts, ", "));
-  };
-  std::vector<std::string> trained{
-      fmt::format("{} in {}", counted(steps, "step"), duration_text(now_seconds() - begin_))};
-  if (seconds > 0) {
-    const auto images = static_cast<double>(steps * run_.plan.global_batch);
-    trained.push_back(fmt::format("{:.0f} samples/s", images / seconds));
-  }
-  line(text("trained", trained));
+  if (lost) warn("the reports are incomplete: " + lost_);
+  std::vector<std::string> trained{fmt::format("{} in {}",
+                                               counted(record_.step - run_.plan.start.step, "step"),
+                                               duration_text(now_seconds() - begin_))};
+  if (record_.images_per_s > 0)
+    trained.push_back(fmt::format("{:.0f} samples/s", record_.images_per_s));
+  line("trained", fitted(trained, 0));
+  const RunProgress& progress = record_.progress;
   std::vector<std::string> accuracy;
   if (record_.last.known()) accuracy.push_back("top-1 " + record_.last.shown());
   if (progress.best.known()) accuracy.push_back("best " + progress.best.shown());
   if (progress.tested.known()) accuracy.push_back("test set " + progress.tested.shown());
-  if (!accuracy.empty()) result(text("accuracy", accuracy));
-  line(text("weights", {fmt::format("sha256 {} at step {}", weights, step)}));
-  if (!place_.folder().empty()) result(text("written", {"run in " + place_.folder()}));
+  if (!accuracy.empty()) result(fmt::format("{:<12} {}", "accuracy", fitted(accuracy, 0)));
+  line("weights", fmt::format("sha256 {} at step {}", record_.weights, record_.step));
+  if (!place_.folder().empty()) result(fmt::format("{:<12} run in {}", "written", place_.folder()));
 }
 
-std::string Reporter::reason(std::string_view status, std::int64_t step,
-                             const RunProgress& progress) const {
-  if (status == "stopped") return "a signal asked for it";
-  return status == "complete" && step < run_.plan.steps ? progress.reason(run_.options.reports)
-                                                        : "";
+void Reporter::describe(const char* status, std::int64_t step, const RunProgress& progress,
+                        const std::string& weights) {
+  record_.status = status;
+  record_.step = step;
+  record_.progress = progress;
+  record_.weights = weights;
+  record_.reason.clear();
+  if (record_.status == "stopped") record_.reason = "a signal asked for it";
+  if (record_.status == "complete" && step < run_.plan.steps)
+    record_.reason = progress.reason(run_.options.reports);
 }
 
 void Reporter::complete(std::int64_t step, const RunProgress& progress,
                         const std::string& weights) {
   if (!console_) return;
   place_.require_held();
-  bool ignored = false;  // the next start tries again
-  attempt(
-      [&] {
-        run_files_.complete({.status = "complete",
-                             .step = step,
-                             .progress = progress,
-                             .weights = weights,
-                             .reason = reason("complete", step, progress)},
-                            run_.options);
-      },
-      ignored);
+  describe("complete", step, progress, weights);
+  attempt([&] { run_files_.complete(record_, run_.options); });  // or the next start tries again
 }
 
 void Reporter::record(const char* status, std::int64_t step, double seconds,
                       const RunProgress& progress, const std::string& weights) {
   if (!console_) return;
   const double images = static_cast<double>((step - run_.plan.start.step) * run_.plan.global_batch);
-  record_.status = status;
-  record_.step = step;
-  record_.progress = progress;
-  record_.weights = weights;
-  record_.reason = reason(status, step, progress);
+  describe(status, step, progress, weights);
   record_.train_seconds = seconds;
   record_.images_per_s = seconds > 0 ? images / seconds : 0;
+  const bool running = record_.status == "running";
+  if (!running) summary();
   place_.require_still_held();
-  bool ignored = false;  // the next one replaces it
-  attempt([&] { run_files_.write(record_); }, ignored);
-  const bool running = std::string_view(status) == "running";
+  attempt([&] { run_files_.write(record_); });
   if (!running) live_.reset();
-  if (!live_) attempt([&] { run_files_.write_report(); }, ignored);
+  if (!live_) attempt([&] { run_files_.write_report(); });
   if (running && !live_ && !place_.folder().empty())
     live_.emplace([this](double next) { run_files_.write_live_report(done_, next); });
-  if (std::string_view(status) != "complete") return;
+  if (record_.status != "complete") return;
   files([&] {
     events_->end_session();
     events_->flush();

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/options/run_options.h"
 #include "apps/record/progress.h"
 #include "apps/record/run_files.h"
 #include "apps/record/run_place.h"
@@ -20,19 +19,6 @@
 #include "src/report/report.h"
 
 namespace lockstep {
-
-/// An evaluation of the run.
-struct Evaluated {
-  enum class Weights : std::uint8_t { present, best, last };
-
-  const EvaluationResult& result;
-  const Dataset& data;    ///< that it evaluated
-  std::int64_t done = 0;  ///< steps of the run
-  std::int64_t step = 0;  ///< of the weights
-  /// present: an evaluation during training. Otherwise that of the test set, after it.
-  Weights weights = Weights::present;
-  std::string sha256 = {};  ///< weights_sha256() after `done` steps; empty: it is not logged
-};
 
 /// On ranks other than 0 every call does nothing. begin() throws Error if the files cannot be
 /// opened. Later a report that cannot be written (a full disk, a closed stdout) does not end the
@@ -46,6 +32,9 @@ class Reporter {
            const std::function<bool()>& keep_waiting);
 
   void line(const std::string& text);     ///< to stdout, not with --quiet
+  /// The same with a heading of at most 12 characters; no line for an empty text.
+  void line(const char* heading, const std::string& text);
+  void line(const char* heading, const std::vector<std::string>& texts);  ///< a line for each
   void result(const std::string& text);   ///< to stdout, also with --quiet
   void warning(const std::string& text);  ///< to stdout; with --quiet to stderr
   /// Training begins: opens the files of the run's folder, and writes the line of kind "run" into
@@ -73,28 +62,31 @@ class Reporter {
   void ended(const RunProgress& progress);  ///< lines: why training ended before its last step
   /// The end of an epoch: line and JSON.
   void epoch(std::int64_t step, const EpochReport& report, const EvaluationResult& result);
-  /// The end of training after `step`: its speed, its accuracy and its files.
-  /// `seconds`: only of training. `weights`: weights_sha256() after `step`, as in the calls below;
-  /// on rank 0.
-  void summary(std::int64_t step, double seconds, const RunProgress& progress,
-               const std::string& weights);
-  /// The run was complete before this start: RunFiles::complete().
+  /// RunFiles::failed(). Any rank, any thread.
+  void failed(const std::string& error) const noexcept {
+    run_files_.failed(error, run_.options.program);
+  }
+  /// The run was complete before this start: RunFiles::complete(). `weights`: weights_sha256()
+  /// after `step`, on rank 0.
   void complete(std::int64_t step, const RunProgress& progress, const std::string& weights);
   /// Replaces summary.json and report.html of the run's folder. `seconds`: only of training. While
-  /// the status is "running", a thread writes report.html. "complete" also ends TensorBoard's
-  /// session.
+  /// the status is "running", a thread writes report.html. Another status is the end of training:
+  /// lines with its speed, its accuracy and its files. "complete" also ends TensorBoard's session.
   void record(const char* status, std::int64_t step, double seconds, const RunProgress& progress,
               const std::string& weights);
 
  private:
+  void summary();  ///< lines at the end: record_
   std::string step_text(std::int64_t step) const;
-  std::string run_line() const;
-  /// Why the run ended with `status` after `step`, before its last step; empty: it did not.
-  std::string reason(std::string_view status, std::int64_t step, const RunProgress& progress) const;
+  /// Fills record_.
+  void describe(const char* status, std::int64_t step, const RunProgress& progress,
+                const std::string& weights);
   void line(const std::vector<std::string>& parts);
   void bar(const std::string& note);
-  /// A report that cannot be written is a warning, once, and does not end the run.
-  void attempt(const std::function<void()>& write, bool& failed);
+  /// A report that cannot be written is a warning, once, and does not end the run. False: it was
+  /// not written.
+  bool attempt(const std::function<void()>& write);
+  void print(const std::function<void()>& write);  ///< to stdout
   void files(const std::function<void()>& write);
   /// `weights`: weights_sha256(); empty: not in the line.
   void log(const char* kind, std::int64_t step, const Metrics& metrics, bool scalars = true,

@@ -6,8 +6,7 @@
 
 #include "apps/record/fact_words.h"
 #include "apps/record/resumption.h"
-#include "apps/step/error_feedback.h"
-#include "collectives/watch/launcher.h"
+#include "collectives/watch/launch.h"
 #include "net/initial_weights.h"
 #include "src/base/check.h"
 #include "src/base/machine.h"
@@ -15,26 +14,10 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/class_weights.h"
-#include "src/device/cpu/convolution.h"
 #include "src/report/report.h"
 
 namespace lockstep {
 namespace {
-
-/// Headings of at most 12 characters, and texts; no line for an empty text.
-struct Lines {
-  std::vector<std::pair<std::string, bool>> lines;  ///< and whether it is a warning
-
-  void warn(const std::string& text) {
-    if (!text.empty()) lines.emplace_back(text, true);
-  }
-  void add(const char* heading, const std::string& text) {
-    if (!text.empty()) lines.emplace_back(fmt::format("{:<12} {}", heading, text), false);
-  }
-  void add(const char* heading, const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) add(heading, text);
-  }
-};
 
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -143,35 +126,35 @@ void print_placement(const RunParts& f, const RunFacts& facts, Reporter& reporte
   }
 }
 
-void add_ranks(const RunParts& f, const std::string& different, Lines& lines) {
+void add_ranks(const RunParts& f, const std::string& different, Reporter& reporter) {
   const Placement& placement = f.placement;
   const DeviceTraits& device = f.device.traits();
-  lines.add("ranks",
-            fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
-                        counted(placement.hosts, "host"), counted(placement.threads, "thread"),
-                        host_name(), device.description));
-  lines.add("devices", placement.devices);
-  lines.add("note", placement.notes);
-  lines.warn(placement.warning);
+  reporter.line("ranks",
+                fmt::format("{} on {}, {} each; rank 0 on {}, {}", f.comm.size(),
+                            counted(placement.hosts, "host"), counted(placement.threads, "thread"),
+                            host_name(), device.description));
+  reporter.line("devices", placement.devices);
+  reporter.line("note", placement.notes);
+  if (!placement.warning.empty()) reporter.warning(placement.warning);
   if (different.empty()) return;
-  lines.warn(
+  reporter.warning(
       fmt::format("ranks compute differently: {}. If the instruction sets differ, "
                   "pass an --isa that all have.",
                   different));
 }
 
-void add_data(const RunParts& f, Lines& lines) {
+void add_data(const RunParts& f, Reporter& reporter) {
   const Options& options = f.options;
   const OpenedData& sets = f.data;
-  lines.add("data", fmt::format("{}; classes {}", sets.train->describe(),
-                                one_line(listed(sets.class_names))));
+  reporter.line("data", fmt::format("{}; classes {}", sets.train->describe(),
+                                    one_line(listed(sets.class_names))));
   if (const auto& data = find(datasets(), options.data.dataset); !data.stands_for.empty()) {
-    lines.add("", fmt::format("no --data: these samples are generated; scripts/get_data.sh {} "
-                              "downloads the real ones",
-                              data.stands_for));
+    reporter.line("", fmt::format("no --data: these samples are generated; scripts/get_data.sh {} "
+                                  "downloads the real ones",
+                                  data.stands_for));
   }
-  lines.add("sampling", options.data.sampling_text());
-  lines.add("augmented", options.data.augmentation_text());
+  reporter.line("sampling", options.data.sampling_text());
+  reporter.line("augmented", options.data.augmentation_text());
 }
 
 /// "200 steps, 0.51 epochs; evaluation every 1000 steps and at the end"
@@ -196,34 +179,37 @@ std::string length_text(const RunParts& f) {
 }
 
 /// The run's folder, and how to stop and continue it.
-void add_keeping(const RunParts& f, Lines& lines) {
+void add_keeping(const RunParts& f, Reporter& reporter) {
   if (f.options.find_lr.steps > 0) return;
   if (f.folder.empty()) {
-    lines.add("run", "not kept (--no-run or --check)");
-    return lines.add("stop", "Ctrl-C ends the run after its step; nothing is saved");
+    reporter.line("run", "not kept (--no-run or --check)");
+    return reporter.line("stop", "Ctrl-C ends the run after its step; nothing is saved");
   }
   const CheckpointInterval& every = f.options.checkpoints.every;
-  lines.add("run", fmt::format("kept in {}, with a checkpoint every {} and at the end", f.folder,
-                               every.steps > 0 ? counted(every.steps, "step") : every.text()));
+  reporter.line("run",
+                fmt::format("kept in {}, with a checkpoint every {} and at the end", f.folder,
+                            every.steps > 0 ? counted(every.steps, "step") : every.text()));
   const std::string again = f.options.run.fresh ? "--run " + f.folder : "the same command";
   if (find_launcher().pid == 0 || std::getenv("LOCKSTEP_SUPERVISOR") != nullptr)
-    return lines.add("stop", fmt::format("Ctrl-C saves a checkpoint; {} continues", again));
-  lines.add("stop", fmt::format("Ctrl-C lets mpirun end the ranks after 1 s; {} continues", again));
-  lines.add("", f.keeps_states
+    return reporter.line("stop", fmt::format("Ctrl-C saves a checkpoint; {} continues", again));
+  reporter.line("stop",
+                fmt::format("Ctrl-C lets mpirun end the ranks after 1 s; {} continues", again));
+  reporter.line("",
+                f.keeps_states
                     ? "and repeats at most one step, or the steps of the last second"
                     : "from a checkpoint. If steps take longer than 1 s, use lockstep_run instead");
 }
 
 /// For readers who tune or debug.
 void add_internals(const RunParts& f, const RunFacts& facts, const Loader& loader,
-                   const std::string& order, Lines& lines) {
-  lines.add("libraries", f.device.traits().libraries);
-  if (!f.device.traits().memory_is_host) lines.add("batches", loader.describe());
-  lines.add("reducer", f.step.reducer().traits().description);
-  lines.add("progress", policy_text(f.step.policy()));
-  lines.add("buckets", bucket_text(facts));
-  lines.add("order", order);
-  lines.add("memory", memory_text(facts));
+                   const std::string& order, Reporter& reporter) {
+  reporter.line("libraries", f.device.traits().libraries);
+  if (!f.device.traits().memory_is_host) reporter.line("batches", loader.describe());
+  reporter.line("reducer", f.step.reducer().traits().description);
+  reporter.line("progress", policy_text(f.step.policy()));
+  reporter.line("buckets", bucket_text(facts));
+  reporter.line("order", order);
+  reporter.line("memory", memory_text(facts));
 }
 
 std::string shares_text(const Shares& shares) {
@@ -235,41 +221,41 @@ std::string shares_text(const Shares& shares) {
                      balance(shares), counted(static_cast<std::int64_t>(roots), "root"));
 }
 
-void add_network(const RunParts& f, Lines& lines) {
+void add_network(const RunParts& f, Reporter& reporter) {
   const RunPlan& plan = f.plan;
   const Options& options = f.options;
   const Model& model = f.step.model();
-  lines.add("model",
-            fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", options.model.name,
-                        model.layout().trainable(), model.training_flops() * plan.shards * 1e-9,
-                        name_of(model.type())));
+  reporter.line("model",
+                fmt::format("{}, {} parameters, {:.2f} GFLOP per step, {}", options.model.name,
+                            model.layout().trainable(), model.training_flops() * plan.shards * 1e-9,
+                            name_of(model.type())));
   if (const ModelOptions& o = options.model; !o.why.empty()) {
     const bool begins = f.resumption.file.empty();
     const char* others = begins ? "; --model NAME chooses another (--list)" : "";
-    lines.add("", fmt::format("chosen because {}{}", o.why, others));
+    reporter.line("", fmt::format("chosen because {}{}", o.why, others));
     if (begins && o.init.empty() && has_published_weights(o.name)) {
-      lines.add("", fmt::format("random weights; published ones need fewer epochs: "
-                                "scripts/get_weights.sh {}, then --init FILE",
-                                o.name));
+      reporter.line("", fmt::format("random weights; published ones need fewer epochs: "
+                                    "scripts/get_weights.sh {}, then --init FILE",
+                                    o.name));
     }
   }
   const double steps_per_epoch =
       static_cast<double>(plan.dataset_size) / static_cast<double>(plan.global_batch);
-  lines.add("batch", fmt::format("{} = {} of {}, {}; {:.1f} steps per epoch", plan.global_batch,
-                                 counted(plan.shards, "shard"), plan.shard_batch,
-                                 shares_text(plan.shares), steps_per_epoch));
+  reporter.line("batch", fmt::format("{} = {} of {}, {}; {:.1f} steps per epoch", plan.global_batch,
+                                     counted(plan.shards, "shard"), plan.shard_batch,
+                                     shares_text(plan.shares), steps_per_epoch));
   if (f.step.sync_bn())
-    lines.add("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
+    reporter.line("batch norm", "mean and variance of " + statistics_text(f.step.statistics()));
   for (const auto& [height, epoch] : options.model.small_images)
-    lines.add("images", fmt::format("{} pixels in height until epoch {:g}", height, epoch));
-  lines.add("loss", loss_text(f));
-  lines.add("optimizer", optimizer_text(f));
+    reporter.line("images", fmt::format("{} pixels in height until epoch {:g}", height, epoch));
+  reporter.line("loss", loss_text(f));
+  reporter.line("optimizer", optimizer_text(f));
   for (const ParameterGroup& group : options.optimizer.groups)
-    lines.add("group", group_text(f, group));
+    reporter.line("group", group_text(f, group));
 }
 
-/// Notes about options that do nothing with this network and these ranks.
-void add_idle_options(const RunParts& f, Lines& lines) {
+/// Notes of options that do nothing with this model and these ranks.
+void add_idle_options(const RunParts& f, Reporter& reporter) {
   const Options& options = f.options;
   const Type wire = options.ranks.wire;
   const ReducerTraits& reducer = f.step.reducer().traits();
@@ -281,35 +267,17 @@ void add_idle_options(const RunParts& f, Lines& lines) {
                   "reducer {}, which sends no gradient between hosts (--reducer direct "
                   "rounds within a host too)",
                   reducer.name);
-    lines.add("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
+    reporter.line("note", fmt::format("--wire {} does nothing with {}", name_of(wire), why));
   }
   const auto is_sync_bn = [](const auto& option) { return option.first == "sync-bn"; };
   if (options.model.sync_bn && !f.step.sync_bn() &&
       std::ranges::none_of(options.entry.recipe, is_sync_bn)) {
-    lines.add("note",
-              fmt::format("--sync-bn does nothing: {} has no batch norm", options.model.name));
-  }
-  const Model& model = f.step.model();
-  const ConvolutionEntry& way = find(convolutions(), options.device.convolution);
-  const auto has_it = [&](const LayerSummary& layer) {  // an empty mark is found in every layer
-    return layer.implementation.find(way.mark) != std::string::npos;
-  };
-  if (std::none_of(model.layers().begin(), model.layers().end(), has_it)) {
-    lines.add("note",
-              fmt::format("--conv {} does nothing: it supports no layer of {} in {} on this "
-                          "processor",
-                          way.name, options.model.name, name_of(model.type())));
+    reporter.line("note",
+                  fmt::format("--sync-bn does nothing: {} has no batch norm", options.model.name));
   }
 }
 
 }  // namespace
-
-std::string time_text(double left, double epoch) {
-  constexpr double kLong = 600;  // seconds
-  if (left < kLong) return "";
-  return fmt::format("{:<12} about {} left at this speed, {} per epoch; --epochs N sets the length",
-                     "time", duration_text(left), duration_text(epoch));
-}
 
 std::string order_text(const RunPlan& plan) {
   const std::string ranks = plan.sums_micro_batches ? counted(plan.shares.ranks(), "rank")
@@ -323,31 +291,27 @@ std::string order_text(const RunPlan& plan) {
 void print_summary(const RunParts& f, const RunFacts& facts, const Loader& loader,
                    Reporter& reporter) {
   const std::string different = differences(facts), &resumed = f.resumption.file;
-  Lines lines;
-  add_network(f, lines);
-  add_data(f, lines);
-  lines.add("length", length_text(f));
-  add_ranks(f, different, lines);
-  add_keeping(f, lines);
+  reporter.line(fmt::format("Lockstep {}", build_name()));
+  add_network(f, reporter);
+  add_data(f, reporter);
+  reporter.line("length", length_text(f));
+  add_ranks(f, different, reporter);
+  add_keeping(f, reporter);
   const std::string order = order_text(f, different.empty());
   const bool canonical = f.step.reducer().traits().canonical && different.empty();
   if (f.options.reports.verbose || f.options.check) {
-    add_internals(f, facts, loader, order, lines);
+    add_internals(f, facts, loader, order, reporter);
   } else if (!canonical) {
-    lines.add("order", order);
+    reporter.line("order", order);
   }
-  for (const std::string& warning : f.resumption.warnings) lines.warn(warning);
+  for (const std::string& warning : f.resumption.warnings) reporter.warning(warning);
   if (!resumed.empty()) {
-    lines.add("resumed",
-              fmt::format("from {} at step {} of {}", resumed, f.plan.start.step, f.plan.steps));
+    reporter.line("resumed", fmt::format("from {} at step {} of {}", resumed, f.plan.start.step,
+                                         f.plan.steps));
   }
-  lines.add("note", f.options.notes);
-  add_idle_options(f, lines);
-  lines.add("note", f.plan.notes);
-
-  reporter.line(fmt::format("Lockstep {}", build_name()));
-  for (const auto& [text, warns] : lines.lines)
-    warns ? reporter.warning(text) : reporter.line(text);
+  reporter.line("note", f.options.notes);
+  add_idle_options(f, reporter);
+  reporter.line("note", f.plan.notes);
   if (f.options.reports.verbose) print_placement(f, facts, reporter);
 }
 

@@ -1,8 +1,6 @@
 // The start-up summary of a run.
 #pragma once
 
-#include <vector>
-
 #include "apps/record/run_facts.h"
 #include "apps/tell/reporter.h"
 
@@ -14,9 +12,5 @@ std::string order_text(const RunPlan& plan);
 /// Rank 0's `reporter` prints it.
 void print_summary(const RunParts& run, const RunFacts& facts, const Loader& loader,
                    Reporter& reporter);
-
-/// For people: the seconds of the rest of a run, and of an epoch on images of all pixels. Empty: the
-/// rest takes less than ten minutes.
-std::string time_text(double left, double epoch);
 
 }  // namespace lockstep

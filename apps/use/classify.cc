@@ -8,35 +8,31 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <span>
 
 #include "apps/evaluate/classifier.h"
 #include "apps/evaluate/predictions.h"
-#include "apps/options/command_line.h"
-#include "apps/options/help.h"
 #include "apps/record/checkpoint_use.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/step/replica_check.h"
-#include "apps/use/run_alone.h"
-#include "apps/use/use.h"
+#include "apps/use/run_use.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/data/image/class_folders.h"
 #include "src/data/image/photos.h"
+#include "src/data/rows/class_folders.h"
 #include "src/data/text/text_file.h"
 #include "src/data/text/words.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 namespace {
 
 struct ClassifyOptions : CheckpointUse {
-  std::string program;
   std::vector<std::string> files;
   bool json = false, csv = false;
   int top = 5, batch = 16;
@@ -61,10 +57,6 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
       .excludes("--json", "form of the answers");
   rows.number("--batch", o.batch, Bounds::at_least(1, 4096), "Images or texts per batch")
       .example("64");
-}
-
-void complain(const ClassifyOptions& o, const std::string& text) {
-  print_error(fmt::format("{}: {}\n", o.program, text));
 }
 
 /// The lines of standard input as they arrive.
@@ -135,7 +127,7 @@ bool for_each_input(const ClassifyOptions& o, bool texts,
       require(!found.empty(), "{} contains no {} files. Pass another folder.", one_line(name),
               texts ? "text" : "image");
     } catch (const Error& error) {
-      complain(o, error.what());
+      o.complain(error.what());
       all = false;
     }
     for (const FoundFile& file : found) each({std::filesystem::path(name) / file.name});
@@ -171,16 +163,14 @@ std::string line_of(const Input& input, const std::vector<std::string>& classes,
   }
   std::vector<std::size_t> order(classes.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return probabilities[a] > probabilities[b];
-  });
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return probabilities[i]; });
   order.resize(std::min(order.size(), static_cast<std::size_t>(o.top)));
   if (o.json) {
     nlohmann::ordered_json object{{input.is_text ? "text" : "file", input.shown()},
-                                  {"classes", nlohmann::json::array()}};
+                                  {"classes", nlohmann::ordered_json::array()}};
     for (const std::size_t i : order)
       object["classes"].push_back({{"name", classes[i]}, {"probability", probabilities[i]}});
-    return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(object);
   }
   std::vector<std::string> parts;
   for (const std::size_t i : order)
@@ -226,7 +216,7 @@ class AnswerLines {
       read_(input, classifier_.sample(std::ssize(batch_)), classifier_.model().input_type());
       batch_.push_back(input);
     } catch (const Error& error) {
-      complain(options_, error.what());
+      options_.complain(error.what());
       all_ = false;
     }
     if (std::ssize(batch_) == options_.batch) finish();
@@ -257,7 +247,7 @@ int run(World& world, const ClassifyOptions& o) {
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device = make_device(comm, o.device, {}, placement);
   const ChosenCheckpoint chosen =
-      open_checkpoint(o, [&](const std::string& text) { complain(o, text); });
+      open_checkpoint(o, [&](const std::string& text) { o.complain(text); });
   const EvaluatedCheckpoint subject = describe(comm, chosen.checkpoint.get(), o.weights);
   const std::vector<std::string>& classes = subject.images.class_names;
   const SampleFormat format = sample_format(subject);
@@ -292,9 +282,11 @@ int run(World& world, const ClassifyOptions& o) {
 }  // namespace
 
 int classify_main(int argc, char** argv, const UseProgram& program) {
-  return run_alone<ClassifyOptions>(
-      argc, argv, program, "Prints the classes of image files or texts by a trained checkpoint",
-      "[OPTIONS] RUN FILES...", declare, run);
+  return run_use<ClassifyOptions>(
+      argc, argv, program,
+      {program.name, "Prints the classes of image files or texts by a trained checkpoint",
+       program.name + " [OPTIONS] RUN FILES..."},
+      declare, run);
 }
 
 }  // namespace lockstep

@@ -1,8 +1,6 @@
 // Evaluates checkpoints on the test set: once, or every new one in a folder.
 
 #include <chrono>
-#include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -10,19 +8,16 @@
 
 #include "apps/evaluate/evaluation.h"
 #include "apps/evaluate/predictions.h"
-#include "apps/options/command_line.h"
-#include "apps/options/help.h"
 #include "apps/options/run_options.h"
 #include "apps/record/checkpoint_use.h"
 #include "apps/run/run_setup.h"
 #include "apps/step/placement.h"
 #include "apps/tell/metrics.h"
-#include "apps/use/use.h"
+#include "apps/use/run_use.h"
 #include "collectives/comm/comm.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "src/base/signals.h"
-#include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/data_options.h"
 #include "src/data/dataset.h"
@@ -37,7 +32,6 @@ namespace lockstep {
 namespace {
 
 struct EvaluateOptions : CheckpointUse {
-  std::string program;
   std::string convolution = "auto", isa = "auto", arithmetic = "portable";
   std::string logits, predictions;
   DataPlace place;
@@ -78,14 +72,8 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
              instruction_sets());
 }
 
-/// False: only print `text`.
-bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
-  OptionRows rows;
-  declare(rows, o);
-  const ProgramText program{
-      o.program, "Evaluates checkpoints on the test set of the data that they were trained on",
-      o.program + " [OPTIONS] RUN"};
-  if (!read_command_line(rows, program, argc, argv, text)) return false;
+/// Throws the usage Error for files that cannot be.
+void check(const EvaluateOptions& o) {
   std::error_code unknown;
   const auto place = [&](const std::string& file) {
     return std::filesystem::weakly_canonical(file, unknown);
@@ -94,7 +82,6 @@ bool parse(int argc, char** argv, EvaluateOptions& o, std::string& text) {
     fail_usage("--logits and --predictions name one file, {}. Use two names.", o.logits);
   if (o.follow && checkpoint_folder(o.run).empty())
     fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.", o.run);
-  return true;
 }
 
 std::string percent(std::int64_t part, std::int64_t all) {
@@ -133,10 +120,6 @@ std::string class_table(const EvaluationResult& result, const std::vector<std::s
   return text + fmt::format("\n{:<24} {:>9} {:>7.1f} % {:>7.1f} % {:>9}", "mean of classes", "",
                             100 * find(measures(), "balanced-accuracy").value(result),
                             100 * find(measures(), "f1").value(result), result.score.samples);
-}
-
-void note(const EvaluateOptions& o, const std::string& text) {
-  print_error(fmt::format("{}: note: {}\n", o.program, text));
 }
 
 /// Throws Error unless the file of `option` can be written and is not the checkpoint.
@@ -205,7 +188,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     evaluation->write_predictions(*predictions);
   });
   if (checkpoint)
-    for (const std::string& text : notes) note(o, text);
+    for (const std::string& text : notes) o.complain("note: " + text);
   float* const weights = evaluation->load(comm, checkpoint, subject.section());
   recorder.phase("evaluation");
   const auto evaluated = evaluation->run(comm, weights, [&](double) {
@@ -213,7 +196,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
     return !signals.stop_requested();
   });
   for (const std::string& fact : newly_skipped(comm, *data.test))
-    note(o, fact + ". It is left out.");
+    o.complain("note: " + fact + ". It is left out.");
   if (evaluated) {
     agree(comm, [&] {
       if (comm.rank() != 0) return;
@@ -230,16 +213,15 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
 
 int run(World& world, const EvaluateOptions& o, const Signals& signals) {
   const Comm comm = world.comm();
+  agree(comm, [&] { check(o); });
   RankRecorder& recorder = world.flight_recorder().mine();
   Placement placement = place(comm, o.threads);
   const std::unique_ptr<Device> device = make_device(
       comm, o.device, {.convolution = o.convolution, .isa = o.isa, .arithmetic = o.arithmetic},
       placement);
   if (comm.rank() == 0)
-    for (const std::string& text : placement.notes) note(o, text);
-  const auto warn = [&o](const std::string& warning) {
-    print_error(fmt::format("{}: {}\n", o.program, warning));
-  };
+    for (const std::string& text : placement.notes) o.complain("note: " + text);
+  const auto warn = [&](const std::string& text) { o.complain(text); };
   CheckpointFolder folder(checkpoint_folder(o.run), warn);
   for (;;) {
     ChosenCheckpoint chosen;  // rank 0's
@@ -268,21 +250,16 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
 
 int evaluate_main(int argc, char** argv, const UseProgram& program) {
   const Signals signals;
-  EvaluateOptions options;
-  return run_or_print_help(
-      argc, argv, program.name.c_str(),
-      [&](std::string& answer) {
-        program.begin();
-        options = {};
-        options.program = program.name;
-        return parse(argc, argv, options, answer);
-      },
-      [&](World& world) {
-        const std::vector<std::string> words(argv + 1, argv + argc);
-        expect_same(world.comm(), "options", fmt::format("{}", fmt::join(words, " ")));
-        return run(world, options, signals);
-      },
-      Start::any);
+  const auto evaluate = [&](World& world, const EvaluateOptions& o) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    expect_same(world.comm(), "options", fmt::format("{}", fmt::join(words, " ")));
+    return run(world, o, signals);
+  };
+  return run_use<EvaluateOptions>(
+      argc, argv, program,
+      {program.name, "Evaluates checkpoints on the test set of the data that they were trained on",
+       program.name + " [OPTIONS] RUN"},
+      declare, evaluate, Start::any);
 }
 
 }  // namespace lockstep

@@ -2,13 +2,9 @@
 
 #include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "apps/options/command_line.h"
-#include "apps/options/help.h"
 #include "apps/record/checkpoint_use.h"
-#include "apps/use/run_alone.h"
-#include "apps/use/use.h"
+#include "apps/use/run_use.h"
 #include "net/export/export.h"
 #include "src/base/check.h"
 #include "src/base/table.h"
@@ -18,12 +14,12 @@
 #include "src/data/text/words.h"
 #include "src/files/file.h"
 #include "src/report/report.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 namespace {
 
 struct ExportOptions : CheckpointChoice {
-  std::string program;
   std::string file;
   OnnxOptions onnx;
 };
@@ -69,27 +65,25 @@ nlohmann::ordered_json unit_values(const std::array<float, 4>& values, std::int6
 /// Metadata of the file: checkpoint, names of the classes, and preprocessing.
 std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subject,
                                                const SampleFormat& format) {
-  const auto text = [](const nlohmann::ordered_json& value) {
-    return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
-  std::map<std::string, std::string> metadata{{"model", subject.model},
-                                              {"weights", subject.weights},
-                                              {"step", std::to_string(subject.step)},
-                                              {"class_names", text(subject.images.class_names)}};
+  std::map<std::string, std::string> metadata{
+      {"model", subject.model},
+      {"weights", subject.weights},
+      {"step", std::to_string(subject.step)},
+      {"class_names", json_text(subject.images.class_names)}};
   if (!subject.images.vocabulary.empty()) {
-    metadata["vocabulary"] = text(lines_of(subject.images.vocabulary));
+    metadata["vocabulary"] = json_text(lines_of(subject.images.vocabulary));
     metadata["words"] = kWordRule;
     metadata["length"] = std::to_string(format.size.width);
   }
   if (format.kind == SampleFormat::Kind::words) return metadata;
   const ImageSize& size = format.size;
-  metadata["image_size"] = text({size.height, size.width});
+  metadata["image_size"] = json_text({size.height, size.width});
   metadata["crop"] = fmt::format("{:g}", seen_share(format));
   metadata["filter"] = "bilinear, antialiased";
   metadata["channels"] = size.channels == 3 ? "RGB" : std::to_string(size.channels);
   if (!is_normalised(format)) return metadata;
-  metadata["mean"] = text(unit_values(format.normalisation.mean, size.channels));
-  metadata["std"] = text(unit_values(format.normalisation.deviation, size.channels));
+  metadata["mean"] = json_text(unit_values(format.normalisation.mean, size.channels));
+  metadata["std"] = json_text(unit_values(format.normalisation.deviation, size.channels));
   return metadata;
 }
 
@@ -97,7 +91,7 @@ TrainedNetwork network_of(const Checkpoint& checkpoint, const EvaluatedCheckpoin
   const SampleFormat format = sample_format(subject);
   const auto device = make_cpu_device(1);
   const Model model(*device, subject.entry(), format.shape(),
-                    static_cast<int>(subject.images.class_names.size()), 1, Type::f32,
+                    static_cast<int>(subject.images.class_names.size()), Type::f32,
                     /*training=*/false);
   TrainedNetwork network{.name = subject.model,
                          .layout = model.layout(),
@@ -113,9 +107,8 @@ TrainedNetwork network_of(const Checkpoint& checkpoint, const EvaluatedCheckpoin
 int run(World& world, const ExportOptions& o) {
   const Comm comm = world.comm();
   check_output(o);
-  const ChosenCheckpoint chosen = open_checkpoint(o, [&](const std::string& warning) {
-    print_error(fmt::format("{}: {}\n", o.program, warning));
-  });
+  const ChosenCheckpoint chosen =
+      open_checkpoint(o, [&](const std::string& text) { o.complain(text); });
   const EvaluatedCheckpoint subject = describe(comm, chosen.checkpoint.get(), o.weights);
   const TrainedNetwork network = network_of(*chosen.checkpoint, subject);
   const std::string bytes = is_onnx(o) ? onnx_file(network, o.onnx) : safetensors_file(network);
@@ -130,9 +123,11 @@ int run(World& world, const ExportOptions& o) {
 }  // namespace
 
 int export_model_main(int argc, char** argv, const UseProgram& program) {
-  return run_alone<ExportOptions>(argc, argv, program,
-                                  "Writes the network of a checkpoint as ONNX or safetensors",
-                                  "[OPTIONS] RUN OUT", declare, run);
+  return run_use<ExportOptions>(
+      argc, argv, program,
+      {program.name, "Writes the network of a checkpoint as ONNX or safetensors",
+       program.name + " [OPTIONS] RUN OUT"},
+      declare, run);
 }
 
 }  // namespace lockstep

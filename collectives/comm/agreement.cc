@@ -1,7 +1,7 @@
 // agree() and expect_same() of collectives/comm/comm.h.
+#include <algorithm>
 #include <new>
 #include <optional>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -14,13 +14,9 @@ namespace {
 /// The first lines that differ; "(nothing)" after the end of a text.
 std::pair<std::string, std::string> first_difference(const std::string& here,
                                                      const std::string& there) {
-  std::istringstream left(here), right(there);
-  for (;;) {
-    std::string a, b;
-    if (!std::getline(left, a)) a = "(nothing)";
-    if (!std::getline(right, b)) b = "(nothing)";
-    if (a != b || (!left && !right)) return {a, b};
-  }
+  const std::vector<std::string> left = lines_of(here), right = lines_of(there);
+  const auto [a, b] = std::ranges::mismatch(left, right);
+  return {a == left.end() ? "(nothing)" : *a, b == right.end() ? "(nothing)" : *b};
 }
 
 }  // namespace
@@ -32,13 +28,13 @@ Error current_error() {
     return Error(one_line(error.what()), error.exit_code());
   } catch (const std::bad_alloc&) {
     return Error("out of memory. Use a smaller batch or fewer ranks per host.");
-  } catch (const std::system_error& error) {
-    if (error.code() != std::errc::resource_unavailable_try_again) {
-      return Error(one_line(fmt::format("unexpected error: {}", error.what())));
-    }
-    return Error(
-        "cannot start a thread. Raise the limit of processes (ulimit -u, pids.max) or of memory.");
   } catch (const std::exception& error) {
+    const auto* const system = dynamic_cast<const std::system_error*>(&error);
+    if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again) {
+      return Error(
+          "cannot start a thread. Raise the limit of processes (ulimit -u, pids.max) or of "
+          "memory.");
+    }
     return Error(one_line(fmt::format("unexpected error: {}", error.what())));
   } catch (...) {
     return Error("unexpected error of an unknown kind");

@@ -1,6 +1,4 @@
-#include "collectives/comm/clock_offset.h"
-
-#include <array>
+// clock_offset() of collectives/comm/comm.h.
 #include <limits>
 
 #include "collectives/comm/communicator.h"
@@ -10,48 +8,49 @@ namespace {
 
 constexpr int kPings = 20;
 
-void send(const Comm& comm, std::span<const std::int64_t> values, int to) {
-  check(MPI_Send(values.data(), static_cast<int>(values.size()), MPI_INT64_T, to, 0, raw(comm)));
+void send(const Comm& comm, std::int64_t value, int to) {
+  check(MPI_Send(&value, 1, MPI_INT64_T, to, 0, raw(comm)));
 }
 
-void receive(const Comm& comm, std::span<std::int64_t> values, int from) {
-  check(MPI_Recv(values.data(), static_cast<int>(values.size()), MPI_INT64_T, from, 0, raw(comm),
-                 MPI_STATUS_IGNORE));
+std::int64_t receive(const Comm& comm, int from) {
+  std::int64_t value = 0;
+  check(MPI_Recv(&value, 1, MPI_INT64_T, from, 0, raw(comm), MPI_STATUS_IGNORE));
+  return value;
 }
 
 }  // namespace
 
 ClockOffset clock_offset(const Comm& comm, const Comm& node,
                          const std::function<std::int64_t()>& clock) {
-  const auto leads = static_cast<std::uint64_t>(node.rank() == 0);
-  const std::vector<std::uint64_t> leaders = comm.all_gather(std::span(&leads, 1));
-  std::array<std::int64_t, 2> own{};  // ns, error_ns
-  std::array<std::int64_t, 1> there{};
+  const int leads = node.rank() == 0 ? 1 : 0;
+  const std::vector<int> leaders = comm.all_gather(std::span(&leads, 1));
+  ClockOffset own;
   if (comm.rank() == 0) {
     const Waiting waiting;
     for (int rank = 1; rank < comm.size(); ++rank) {
       if (leaders[rank] == 0) continue;
-      std::array best{std::int64_t{0}, std::numeric_limits<std::int64_t>::max()};
+      ClockOffset best{0, std::numeric_limits<std::int64_t>::max()};
       for (int ping = 0; ping < kPings; ++ping) {
         const std::int64_t begin = clock();
-        send(comm, there, rank);
-        receive(comm, there, rank);
+        send(comm, 0, rank);
+        const std::int64_t there = receive(comm, rank);
         const std::int64_t half = (clock() - begin + 1) / 2;
-        if (half < best[1]) best = {begin + half - there[0], half};
+        if (half < best.error_ns) best = {begin + half - there, half};
       }
-      send(comm, best, rank);
+      send(comm, best.ns, rank);
+      send(comm, best.error_ns, rank);
     }
   } else if (leads != 0) {
     const Waiting waiting;
     for (int ping = 0; ping < kPings; ++ping) {
-      receive(comm, there, 0);
-      there[0] = clock();
-      send(comm, there, 0);
+      receive(comm, 0);
+      send(comm, clock(), 0);
     }
-    receive(comm, own, 0);
+    own.ns = receive(comm, 0);
+    own.error_ns = receive(comm, 0);
   }
-  node.broadcast(std::span<std::int64_t>(own), 0);
-  return {own[0], own[1]};
+  node.broadcast(std::span(&own, 1));
+  return own;
 }
 
 }  // namespace lockstep

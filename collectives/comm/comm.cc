@@ -24,12 +24,6 @@ std::int64_t reduce(const Comm& comm, std::int64_t value, MPI_Op operation) {
   return result;
 }
 
-MPI_Datatype type_of(std::span<const char>) { return MPI_CHAR; }
-MPI_Datatype type_of(std::span<const std::int64_t>) { return MPI_INT64_T; }
-MPI_Datatype type_of(std::span<const std::uint64_t>) { return MPI_UINT64_T; }
-MPI_Datatype type_of(std::span<const float>) { return MPI_FLOAT; }
-MPI_Datatype type_of(std::span<const double>) { return MPI_DOUBLE; }
-
 template <class T>
 int int_size(std::span<T> part) {
   return static_cast<int>(part.size());
@@ -125,64 +119,45 @@ void Comm::sum(std::span<std::int64_t> values) const {
   });
 }
 
-template <class T>
-void Comm::broadcast(std::span<T> values, int root) const {
+void Comm::broadcast_bytes(std::span<std::byte> bytes, int root) const {
   const Waiting waiting;
-  for_each_message(values, largest_message_, [&](std::span<T> part) {
-    check(MPI_Bcast(part.data(), int_size(part), type_of(part), root, raw(*this)));
+  for_each_message(bytes, largest_message_, [&](std::span<std::byte> part) {
+    check(MPI_Bcast(part.data(), int_size(part), MPI_BYTE, root, raw(*this)));
   });
 }
-template void Comm::broadcast(std::span<char>, int) const;
-template void Comm::broadcast(std::span<std::int64_t>, int) const;
-template void Comm::broadcast(std::span<std::uint64_t>, int) const;
-template void Comm::broadcast(std::span<float>, int) const;
-template void Comm::broadcast(std::span<double>, int) const;
 
-std::vector<std::uint64_t> Comm::all_gather(std::span<const std::uint64_t> values) const {
+void Comm::all_gather_bytes(std::span<const std::byte> own, std::byte* all) const {
   const Waiting waiting;
-  const auto ranks = static_cast<std::size_t>(size_);
-  std::vector<std::uint64_t> all(values.size() * ranks), parts;
-  std::uint64_t* place = all.data();
-  for_each_message(values, largest_message_, [&](std::span<const std::uint64_t> part) {
-    parts.resize(part.size() * ranks);
-    check(MPI_Allgather(part.data(), int_size(part), MPI_UINT64_T, parts.data(), int_size(part),
-                        MPI_UINT64_T, raw(*this)));
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      std::copy_n(parts.data() + rank * part.size(), part.size(), place + rank * values.size());
-    }
-    place += part.size();
+  std::vector<std::byte> parts;
+  for_each_message(own, largest_message_, [&](std::span<const std::byte> part) {
+    parts.resize(part.size() * size_);
+    check(MPI_Allgather(part.data(), int_size(part), MPI_BYTE, parts.data(), int_size(part),
+                        MPI_BYTE, raw(*this)));
+    for (int rank = 0; rank < size_; ++rank)
+      std::copy_n(parts.data() + rank * part.size(), part.size(), all + rank * own.size());
+    all += part.size();
   });
-  return all;
 }
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
-  const auto own = static_cast<std::int64_t>(text.size());
-  const std::int64_t longest = max(own);
+  const std::size_t length = text.size();
+  const std::vector<std::size_t> lengths = all_gather(std::span(&length, 1));
   const Waiting waiting;
-  const std::size_t ranks = rank_ == 0 ? static_cast<std::size_t>(size_) : 0;
-  std::vector<std::int64_t> lengths(ranks);
-  check(MPI_Gather(&own, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, 0, raw(*this)));
-
-  // MPI counts the bytes of all ranks together in an int. Each call takes a chunk of every text.
-  const std::int64_t chunk = std::max<std::int64_t>(1, largest_message_ / size_);
-  std::vector<std::string> result(ranks);
-  std::vector<int> counts(ranks), offsets(ranks);
-  std::string all;
-  for (std::int64_t begin = 0; begin < longest; begin += chunk) {
-    const auto part = [&](std::int64_t length) {
-      return static_cast<int>(std::clamp<std::int64_t>(length - begin, 0, chunk));
-    };
-    int total = 0;
-    for (std::size_t i = 0; i < ranks; ++i) {
-      counts[i] = part(lengths[i]);
-      offsets[i] = std::exchange(total, total + counts[i]);
-    }
-    all.resize(total);
-    check(MPI_Gatherv(text.data() + std::min(begin, own), part(own), MPI_CHAR, all.data(),
-                      counts.data(), offsets.data(), MPI_CHAR, 0, raw(*this)));
-    for (std::size_t i = 0; i < ranks; ++i) result[i].append(all, offsets[i], counts[i]);
+  if (rank_ > 0) {
+    for_each_message(std::span(text), largest_message_, [&](std::span<const char> part) {
+      check(MPI_Send(part.data(), int_size(part), MPI_CHAR, 0, 0, raw(*this)));
+    });
+    return {};
   }
-  return result;
+  std::vector<std::string> texts{text};
+  for (int rank = 1; rank < size_; ++rank) {
+    std::string& other = texts.emplace_back(lengths[rank], '\0');
+    for_each_message(std::span(other), largest_message_, [&](std::span<char> part) {
+      check(
+          MPI_Recv(part.data(), int_size(part), MPI_CHAR, rank, 0, raw(*this), MPI_STATUS_IGNORE));
+    });
+  }
+  return texts;
 }
 
 }  // namespace lockstep

@@ -2,12 +2,16 @@
 // are in collectives/comm/communicator.h.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "src/base/check.h"
@@ -51,18 +55,36 @@ class Comm {
   // For any number of elements, the same on each rank.
   /// Replaces each element by its sum over the ranks.
   void sum(std::span<std::int64_t> values) const;
-  /// Copies the values of rank `root`. T: char, std::int64_t, std::uint64_t, float or double.
+  /// Copies the values of rank `root`, as bytes.
   template <class T>
-  void broadcast(std::span<T> values, int root = 0) const;
-  /// The `values` of all ranks, in rank order.
-  std::vector<std::uint64_t> all_gather(std::span<const std::uint64_t> values) const;
+  void broadcast(std::span<T> values, int root = 0) const {
+    broadcast_bytes(std::as_writable_bytes(values), root);
+  }
+  /// The `values` (a vector, array or span) of all ranks, in rank order, as bytes.
+  template <class Values>
+  auto all_gather(const Values& values) const {
+    const std::span own(values);
+    using T = std::remove_cv_t<typename decltype(own)::element_type>;
+    static_assert(std::is_trivially_copyable_v<T>, "sent as bytes");
+    std::vector<T> all(own.size() * size_);
+    all_gather_bytes(std::as_bytes(own), std::as_writable_bytes(std::span(all)).data());
+    return all;
+  }
+  /// The value of each rank, in rank order, as bytes.
+  template <class T>
+  std::vector<T> of_all(const T& value) const {
+    return all_gather(std::span(&value, 1));
+  }
 
-  /// The most elements of one MPI call, which counts in an int; more need several calls.
+  /// The most elements or bytes of one MPI call, which counts in an int; more need several calls.
   std::size_t largest_message() const { return largest_message_; }  ///< local
   /// The same communicator with another limit, because tests do not have 2^31 elements. Local.
   Comm with_largest_message(std::size_t elements) const;
 
  private:
+  void broadcast_bytes(std::span<std::byte> bytes, int root) const;
+  void all_gather_bytes(std::span<const std::byte> own, std::byte* all) const;
+
   std::shared_ptr<const Communicator> communicator_;
   int rank_ = 0, size_ = 1;
   std::size_t largest_message_ = std::size_t{1} << 30;
@@ -74,6 +96,13 @@ class Comm {
 /// run, agree() throws an Error and no AgreedError: other ranks do not know of it, and run_main()
 /// ends them.
 void agree(const Comm& comm, const std::function<void()>& body);
+
+/// agree() on `body`, which only rank 0 runs.
+inline void agree_on_rank_0(const Comm& comm, const std::function<void()>& body) {
+  agree(comm, [&] {
+    if (comm.rank() == 0) body();
+  });
+}
 
 /// The current exception as the line that a user reads. Call it within a catch block.
 Error current_error();
@@ -87,5 +116,18 @@ void expect_same(
 
 /// The advice of expect_same() for arguments of a function.
 inline constexpr const char* kSameArguments = "Pass the same values on all ranks";
+
+/// The difference between the clocks of two hosts.
+struct ClockOffset {
+  std::int64_t ns = 0;        ///< the clock of rank 0 minus this rank's clock
+  std::int64_t error_ns = 0;  ///< largest error of `ns`
+};
+
+/// The present offset of `clock`, by 20 round trips between rank 0 and the first rank of every
+/// other node. The ranks of a node share a clock. `node`: the caller's part of `comm`. Collective.
+/// Source: F. Cristian, "Probabilistic clock synchronization", 1989: the other clock is read in the
+/// middle of the shortest round trip.
+ClockOffset clock_offset(const Comm& comm, const Comm& node,
+                         const std::function<std::int64_t()>& clock);
 
 }  // namespace lockstep

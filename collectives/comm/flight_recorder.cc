@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace lockstep {
 namespace {
@@ -17,37 +16,28 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free,
               "records are shared between processes");
 
 void RankRecorder::enter(std::string_view name, double limit_seconds, bool waiting) {
-  char text[kPhaseLength] = "";
-  std::memcpy(text, name.data(), std::min(name.size(), kPhaseLength));
-  for (std::size_t i = 0; i < phase_.size(); ++i) {
-    std::uint64_t word;
-    std::memcpy(&word, text + i * sizeof word, sizeof word);
-    phase_[i].store(word, kRelaxed);
-  }
+  const std::size_t length = std::min(name.size(), kPhaseLength);
+  for (std::size_t i = 0; i < length; ++i) phase_[i].store(name[i], kRelaxed);
+  phase_[length].store('\0', kRelaxed);
   waiting_.store(waiting, kRelaxed);
   limit_ns_.store(static_cast<std::int64_t>(limit_seconds * 1e9), kRelaxed);
   progress();
 }
 
 RankRecorder::State RankRecorder::read() const {
-  char text[kPhaseLength + 1] = "";
-  for (std::size_t i = 0; i < phase_.size(); ++i) {
-    const std::uint64_t word = phase_[i].load(kRelaxed);
-    std::memcpy(text + i * sizeof word, &word, sizeof word);
-  }
   State state;
-  state.rank = rank_.load(kRelaxed);
-  state.pid = pid_.load(kRelaxed);
-  state.pid_space = pid_space_.load(kRelaxed);
-  state.has_left = goodbye_.load(std::memory_order_acquire);
-  state.step = step_.load(kRelaxed);
-  state.phase = text;
-  state.start_time = start_time_.load(kRelaxed);
-  state.condition = condition_.load(kRelaxed);
-  state.waiting = waiting_.load(kRelaxed) || collective_.load(kRelaxed);
-  state.mark_ns = mark_ns_.load(kRelaxed);
+  state.rank = rank_;
+  state.pid = pid_;
+  state.pid_space = pid_space_;
+  state.has_left = goodbye_;
+  state.step = step_;
+  for (std::size_t i = 0; const char letter = phase_[i]; ++i) state.phase += letter;
+  state.start_time = start_time_;
+  state.condition = condition_;
+  state.waiting = waiting_ || collective_;
+  state.mark_ns = mark_ns_;
   state.seconds_since = static_cast<double>(now_ns() - state.mark_ns) * 1e-9;
-  state.limit_seconds = static_cast<double>(limit_ns_.load(kRelaxed)) * 1e-9;
+  state.limit_seconds = static_cast<double>(limit_ns_) * 1e-9;
   return state;
 }
 
@@ -57,12 +47,12 @@ std::size_t FlightRecorder::bytes(int ranks) {
 
 FlightRecorder::FlightRecorder(void* memory, int index, int size, int rank)
     : memory_(static_cast<Memory*>(memory)), index_(index), size_(size) {
-  mine().rank_.store(rank, kRelaxed);
-  mine().pid_.store(static_cast<int>(getpid()), kRelaxed);
+  mine().rank_ = rank;
+  mine().pid_ = static_cast<int>(getpid());
   struct stat space = {};
   stat("/proc/self/ns/pid", &space);  // without such a file 0 on all ranks
-  mine().pid_space_.store(space.st_ino, kRelaxed);
-  mine().start_time_.store(start_time_of(getpid()), kRelaxed);
+  mine().pid_space_ = space.st_ino;
+  mine().start_time_ = start_time_of(getpid());
   mine().seen(Condition::runs);
   mine().step(-1);
   mine().phase("start-up");

@@ -30,9 +30,7 @@ class alignas(64) RankRecorder {
   /// `limit_seconds`: until the next mark; 0: the watchdog's default.
   void phase(std::string_view name, double limit_seconds = 0) { enter(name, limit_seconds, false); }
   /// The same for a phase in which this rank waits for others.
-  void waiting(std::string_view name, double limit_seconds = 0) {
-    enter(name, limit_seconds, true);
-  }
+  void waiting(std::string_view name) { enter(name, 0, true); }
   /// Inside a call that returns when all ranks have made it: like waiting(), within the phase.
   void collective(bool inside) {
     collective_.store(inside, std::memory_order_relaxed);
@@ -42,7 +40,7 @@ class alignas(64) RankRecorder {
   void progress() { mark_ns_.store(now_ns(), std::memory_order_relaxed); }
   /// This rank leaves after all have reached the end of MPI: from now on a missing process of the
   /// node is no failure.
-  void goodbye() { goodbye_.store(true, std::memory_order_release); }
+  void goodbye() { goodbye_ = true; }
   /// The neighbour that watches this rank writes it, not the owner.
   void seen(Condition condition) { condition_.store(condition, std::memory_order_relaxed); }
 
@@ -72,7 +70,7 @@ class alignas(64) RankRecorder {
   std::atomic<std::uint64_t> pid_space_, start_time_;
   std::atomic<Condition> condition_;
   std::atomic<bool> waiting_, collective_, goodbye_;
-  std::array<std::atomic<std::uint64_t>, kPhaseLength / sizeof(std::uint64_t)> phase_;
+  std::array<std::atomic<char>, kPhaseLength + 1> phase_;  ///< ends with 0
 };
 
 /// The parts of all ranks of a node, and the flag of the first failure.

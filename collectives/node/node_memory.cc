@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <new>
 #include <random>
 #include <string_view>
@@ -52,23 +53,21 @@ void remove_leftovers() {
   }
 }
 
+/// Bytes that /dev/shm has left; infinity if unlimited or unknown.
+double room_left() {
+  struct statvfs room = {};
+  statvfs("/dev/shm", &room);
+  if (room.f_blocks == 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(room.f_bavail) * static_cast<double>(room.f_frsize);
+}
+
 /// Throws the Error for too little room in /dev/shm.
 [[noreturn]] void fail_for_room(std::size_t bytes, const std::string& purpose) {
   constexpr double kMiB = 1 << 20;
-  struct statvfs room = {};
-  statvfs("/dev/shm", &room);
   fail(
       "{} needs {:.1f} MiB of shared memory on {}, but /dev/shm has {:.1f} MiB left. Make /dev/shm "
       "larger (docker run --shm-size) or pass --reducer tree.",
-      purpose, static_cast<double>(bytes) / kMiB, host_name(),
-      static_cast<double>(room.f_bavail) * static_cast<double>(room.f_frsize) / kMiB);
-}
-
-/// Fails before anything is reserved. Another process may still use the room afterwards.
-void require_room(std::size_t bytes, const std::string& purpose) {
-  struct statvfs room;
-  if (statvfs("/dev/shm", &room) != 0 || room.f_blocks == 0) return;  // unknown or unlimited
-  if (bytes > std::size_t{room.f_bavail} * room.f_frsize) fail_for_room(bytes, purpose);
+      purpose, static_cast<double>(bytes) / kMiB, host_name(), room_left() / kMiB);
 }
 
 /// Reserves the pages of `part`. Without this a write to a page of a full /dev/shm would end the
@@ -141,7 +140,8 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
       if (!memory_) throw std::bad_alloc();
     } else if (first) {
       remove_leftovers();
-      require_room(bytes_, purpose);
+      // Before anything is reserved. Another process may still use the room afterwards.
+      if (static_cast<double>(bytes_) > room_left()) fail_for_room(bytes_, purpose);
       memory_ = map_file(name.text, bytes_, own, true, purpose);
     }
   });

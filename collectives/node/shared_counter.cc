@@ -34,12 +34,13 @@ void SharedCounter::add(std::uint32_t number) {
   if (sleepers_.load() > 0) futex(value_, FUTEX_WAKE, INT_MAX, nullptr);
 }
 
-void SharedCounter::wait(std::uint32_t mark, Patience patience) {
-  for (int i = 0; i < patience.looks; ++i) {
+void SharedCounter::wait(std::uint32_t mark, int looks) {
+  constexpr int kYields = 50;
+  for (int i = 0; i < looks; ++i) {
     if (reached(mark)) return;
     pause();
   }
-  for (int i = 0; i < patience.yields; ++i) {
+  for (int i = 0; i < kYields; ++i) {
     if (reached(mark)) return;
     sched_yield();
   }

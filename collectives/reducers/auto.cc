@@ -83,17 +83,16 @@ double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
 
 std::unique_ptr<Reducer> make_network_reducer(const ReducerSpec& given, const Comm& node) {
   ReducerSpec spec = given;
+  const bool several = spec.comm.max(node.size()) > 1;
   if (spec.wire != Type::f32) {
     spec.why += "messages between hosts have 16 bits";
-    return spec.comm.max(node.size()) > 1 ? make_hierarchical_on(spec, node)
-                                          : make_direct_reducer(spec);
+    return several ? make_hierarchical_on(spec, node) : make_direct_reducer(spec);
   }
   if (!spec.link) spec.link = measure_link(spec.comm, node);
   const std::string link = describe(*spec.link);
-  if (spec.comm.max(node.size()) > 1) {
-    ReducerSpec within = spec;
-    within.why += "hosts have several ranks each, with " + link + " between them";
-    return make_hierarchical_on(within, node);
+  if (several) {
+    spec.why += "hosts have several ranks each, with " + link + " between them";
+    return make_hierarchical_on(spec, node);
   }
   std::vector<Candidate> measured = candidates(spec);
   if (measured.size() == 1) {

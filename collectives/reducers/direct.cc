@@ -16,14 +16,11 @@
 // Source: H. Tang et al., "DoubleSqueeze: parallel stochastic gradient descent with double-pass
 // error-compensated compression", 2019.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "collectives/comm/communicator.h"
 #include "collectives/reducers/reducers.h"
 #include "collectives/rounding.h"
 #include "collectives/sum.h"
-#include "src/base/round_up.h"
 
 namespace lockstep {
 namespace {
@@ -32,31 +29,24 @@ constexpr std::int64_t kBlock = 512;  ///< floats of each row that are summed at
 
 class DirectAllReduce : public Exchange {
  public:
-  DirectAllReduce(const Comm& comm, const Roots& roots, std::int64_t count, std::int64_t exact,
-                  Type wire, float* residual, std::size_t chunk, int tag)
-      : comm_(comm),
+  /// `bucket`: number of the bucket in `spec`. See make_direct_all_reduces().
+  DirectAllReduce(const ReducerSpec& spec, int bucket, const Comm& comm, const Roots& roots,
+                  float* residual, std::size_t chunk)
+      : Exchange(comm, chunk, /*tag=*/bucket),
         order_(roots.rows()),
         fold_(roots.fold()),
-        exact_(exact),
-        wire_(wire),
-        residual_(residual),
-        chunk_(chunk),
-        tag_(tag) {
+        wire_(spec.wire) {
+    const auto [begin, count] = spec.buckets[bucket];
+    if (residual != nullptr) residual_ = residual + begin;
+    const std::int64_t exact = exact_ = std::clamp<std::int64_t>(spec.exact - begin, 0, count);
     for (int rank = 0; rank < comm.size(); ++rank)
       parts_.push_back(part_of({exact, count - exact}, rank, comm.size(), kLineFloats));
     if (comm.size() == 1) return;
-    std::size_t out = 0, in = 0;
     for (const std::vector<Range>& rows : roots.of_rank) rows_of_.push_back(rows.size());
     for (int rank = 0; rank < comm.size(); ++rank) {
-      out_at_.push_back(out);
-      out += round_up(rows_of_[comm.rank()] * row_bytes(part(rank).count), std::size_t{64});
+      out_.emplace_back(rows_of_[comm.rank()] * row_bytes(parts_[rank].count));
+      in_.emplace_back(rows_of_[rank] * row_bytes(parts_[comm.rank()].count));
     }
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      in_at_.push_back(in);
-      in += round_up(rows_of_[rank] * row_bytes(part(comm.rank()).count), std::size_t{64});
-    }
-    out_.resize(out);
-    in_.resize(in);
     const auto length = static_cast<std::size_t>(std::max(kBlock, exact));
     block_.resize(length * order_.size());
     for (std::size_t row = 0; row < order_.size(); ++row)
@@ -75,32 +65,12 @@ class DirectAllReduce : public Exchange {
     send_scatter();
   }
 
-  bool advance(bool wait) override {
-    while (!done()) {
-      if (left_ > 0) {
-        completed_.resize(pending_.size());
-        int count = 0;
-        const auto test = wait ? MPI_Waitsome : MPI_Testsome;
-        check(test(static_cast<int>(pending_.size()), pending_.data(), &count, completed_.data(),
-                   MPI_STATUSES_IGNORE));
-        left_ -= static_cast<std::size_t>(count);
-        if (left_ > 0) return true;
-      }
-      if (state_ == State::scatter) {
-        sum_exact();
-        sum_own();
-        state_ = State::gather;
-        send_gather();
-      } else {
-        copy_gathered();
-        state_ = State::done;
-      }
-    }
-    return false;
-  }
   bool done() const override { return state_ == State::done; }
   std::size_t bytes() const override {
-    return out_.size() + in_.size() + block_.size() * sizeof(float);
+    std::size_t total = block_.size() * sizeof(float);
+    for (const auto* messages : {&out_, &in_})
+      for (const std::vector<char>& message : *messages) total += message.size();
+    return total;
   }
 
  private:
@@ -111,25 +81,25 @@ class DirectAllReduce : public Exchange {
     return exact_ * sizeof(float) + static_cast<std::size_t>(elements) * size_of(wire_);
   }
   char* outgoing(int rank, std::size_t row = 0) {
-    return out_.data() + out_at_[rank] + row * row_bytes(part(rank).count);
+    return out_[rank].data() + row * row_bytes(parts_[rank].count);
   }
   char* incoming(int rank, std::size_t row = 0) {
-    return in_.data() + in_at_[rank] + row * row_bytes(part(comm_.rank()).count);
+    return in_[rank].data() + row * row_bytes(parts_[comm_.rank()].count);
   }
-  Range part(int rank) const { return parts_[rank]; }
   float* residual(std::int64_t element) {
     return residual_ == nullptr ? nullptr : residual_ + element;
   }
 
-  void post(bool send, int peer, char* memory, std::size_t bytes) {
-    for (std::size_t begin = 0; begin < bytes; begin += chunk_) {
-      const int length = static_cast<int>(std::min(chunk_, bytes - begin));
-      MPI_Request& request = pending_.emplace_back();
-      char* const place = memory + begin;
-      check(send ? MPI_Isend(place, length, MPI_CHAR, peer, tag_, raw(comm_), &request)
-                 : MPI_Irecv(place, length, MPI_CHAR, peer, tag_, raw(comm_), &request));
+  void end_round() override {
+    if (state_ == State::scatter) {
+      sum_exact();
+      sum_own();
+      state_ = State::gather;
+      send_gather();
+    } else {
+      copy_gathered();
+      state_ = State::done;
     }
-    left_ = pending_.size();
   }
 
   /// Receives before sends, so that messages arrive in their final place. Sends to the next rank
@@ -137,17 +107,16 @@ class DirectAllReduce : public Exchange {
   void send_scatter() {
     const int ranks = comm_.size(), own = comm_.rank();
     const std::size_t head = row_bytes(0);
-    pending_.clear();
     for (int i = 1; i < ranks; ++i) {
       const int peer = (own + ranks - i) % ranks;
-      post(false, peer, incoming(peer), rows_of_[peer] * row_bytes(part(own).count));
+      post(false, peer, incoming(peer), rows_of_[peer] * row_bytes(parts_[own].count));
     }
     for (int i = 1; i < ranks; ++i) {
       const int peer = (own + i) % ranks;
-      const Range range = part(peer);
+      const Range range = parts_[peer];
       for (std::size_t row = 0; row < rows_.size(); ++row) {
         char* const to = outgoing(peer, row);
-        std::memcpy(to, rows_[row], head);
+        std::copy_n(rows_[row], exact_, reinterpret_cast<float*>(to));
         dispatch_wire(wire_, [&]<class T>(T*) {
           round_with_feedback(rows_[row] + range.begin, residual(range.begin),
                               reinterpret_cast<T*>(to + head), range.count);
@@ -158,19 +127,18 @@ class DirectAllReduce : public Exchange {
   }
 
   void sum_exact() {
-    const std::size_t head = row_bytes(0);
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const auto [rank, row, shards] = order_[i];
-      const void* const from =
-          rank == comm_.rank() ? static_cast<void*>(rows_[row]) : incoming(rank, row);
-      std::memcpy(blocks_[i], from, head);
+      const float* const from =
+          rank == comm_.rank() ? rows_[row] : reinterpret_cast<const float*>(incoming(rank, row));
+      std::copy_n(from, exact_, blocks_[i]);
     }
     sum_rows(fold_, blocks_, {&sum_, 1}, exact_);
   }
 
   /// Adds the residual of this rank's own part, which it does not send, to its values.
   void sum_own() {
-    const Range own = part(comm_.rank());
+    const Range own = parts_[comm_.rank()];
     const std::size_t head = row_bytes(0);
     dispatch_wire(wire_, [&]<class T>(T*) {
       T* const sums = reinterpret_cast<T*>(incoming(comm_.rank()) + head);
@@ -199,8 +167,7 @@ class DirectAllReduce : public Exchange {
   void send_gather() {
     const int ranks = comm_.size(), own = comm_.rank();
     const std::size_t head = row_bytes(0);
-    const auto bytes = [&](int owner) { return row_bytes(part(owner).count) - head; };
-    pending_.clear();
+    const auto bytes = [&](int owner) { return row_bytes(parts_[owner].count) - head; };
     for (int i = 1; i < ranks; ++i) {
       const int peer = (own + ranks - i) % ranks;
       post(false, peer, outgoing(peer) + head, bytes(peer));
@@ -213,48 +180,36 @@ class DirectAllReduce : public Exchange {
     dispatch_wire(wire_, [&]<class T>(T*) {
       for (int rank = 0; rank < comm_.size(); ++rank) {
         if (rank == comm_.rank()) continue;
-        const Range range = part(rank);
+        const Range range = parts_[rank];
         widen(reinterpret_cast<const T*>(outgoing(rank) + head), sum_ + range.begin, range.count);
       }
     });
   }
 
-  Comm comm_;
   std::vector<Roots::Row> order_;  ///< of all ranks
   Fold fold_;                      ///< of order_
   std::int64_t exact_;
   Type wire_;
-  float* residual_;
-  std::size_t chunk_;
-  int tag_;
-  std::vector<Range> parts_;                 ///< by owner
-  std::vector<std::size_t> rows_of_;         ///< by rank: how many
-  std::vector<std::size_t> out_at_, in_at_;  ///< by rank: offset of its message
-  std::vector<char> out_, in_;  ///< messages of the scatter; gather: in_ has this rank's sum
+  float* residual_ = nullptr;         ///< of the bucket
+  std::vector<Range> parts_;          ///< by owner
+  std::vector<std::size_t> rows_of_;  ///< by rank: how many
+  /// By rank: messages of the scatter. Gather: in_ has this rank's sum, out_ those of the others.
+  std::vector<std::vector<char>> out_, in_;
   std::vector<float> block_;    ///< a block of each row
   std::vector<float*> blocks_;  ///< by number in order_
   std::vector<float*> rows_;    ///< of this rank
   float* sum_ = nullptr;
   State state_ = State::done;
-  std::vector<MPI_Request> pending_;
-  std::vector<int> completed_;
-  std::size_t left_ = 0;  ///< messages that are under way
 };
 
 }  // namespace
-
-std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, const Roots& roots,
-                                                 std::int64_t count, std::int64_t exact, Type wire,
-                                                 float* residual, std::size_t chunk, int tag) {
-  return std::make_unique<DirectAllReduce>(comm, roots, count, exact, wire, residual, chunk, tag);
-}
 
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
   Memory residual = make_residual(spec, spec.comm.size());
   const bool canonical = spec.wire == Type::f32 || spec.comm.size() == 1;
   const Roots roots = canonical ? roots_of(spec) : Roots::one_each(spec.comm.size());
   const auto make = [spec, at = reinterpret_cast<float*>(residual.get())](const Roots& rows) {
-    return make_direct_all_reduces(spec, spec.comm, rows, at);
+    return make_direct_all_reduces(spec, spec.comm, rows, at, chunk_for(spec.comm));
   };
   return make_exchange_reducer(spec, "direct", canonical, roots, make, std::move(residual));
 }
@@ -265,14 +220,10 @@ Memory make_residual(const ReducerSpec& spec, int senders) {
 }
 
 Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, const Roots& roots,
-                                  float* residual) {
+                                  float* residual, std::size_t chunk) {
   Exchanges sums;
-  const std::size_t chunk = chunk_for(comm);
-  for (const Range& bucket : spec.buckets) {
-    const std::int64_t exact = std::clamp<std::int64_t>(spec.exact - bucket.begin, 0, bucket.count);
-    sums.push_back(make_direct_all_reduce(comm, roots, bucket.count, exact, spec.wire,
-                                          residual == nullptr ? nullptr : residual + bucket.begin,
-                                          chunk, static_cast<int>(sums.size())));
+  for (int bucket = 0; bucket < std::ssize(spec.buckets); ++bucket) {
+    sums.push_back(std::make_unique<DirectAllReduce>(spec, bucket, comm, roots, residual, chunk));
   }
   return sums;
 }

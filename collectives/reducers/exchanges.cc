@@ -45,7 +45,7 @@ class ExchangeReducer : public HostReducer {
 
   void start(int bucket) override {
     rows_.clear();
-    for (float* row : traits_.rows) rows_.push_back(row + range(bucket).begin);
+    for (float* row : traits_.rows) rows_.push_back(row + spec_.buckets[bucket].begin);
     exchanges_[bucket]->start(rows_, rows_.back());
   }
 

@@ -124,7 +124,8 @@ class HierarchicalReducer : public HostReducer {
   void make_exchanges() {
     if (!leaders_) return;
     exchanges_.clear();
-    exchanges_ = direct() ? make_direct_all_reduces(spec_, *leaders_, roots_, residual())
+    exchanges_ = direct() ? make_direct_all_reduces(spec_, *leaders_, roots_, residual(),
+                                                    chunk_for(*leaders_))
                           : make_runs(spec_, *leaders_, algorithm_.algorithm);
   }
 

@@ -17,58 +17,44 @@ using Clock = std::function<double()>;
 
 constexpr int kLargest = 1 << 20;  // bytes in each direction at once
 constexpr int kChunk = static_cast<int>(kChunkBetweenHosts);
-constexpr double kPatience = 0.1;  // seconds for each measurement
 
-/// The least time of up to `times` calls that begin within kPatience, after one that does not
-/// count. (Other work on the machines only makes messages later.)
+/// The least time of `times` calls after one that does not count. (Other work on the machines only
+/// makes messages later.)
 template <class F>
 double least_seconds(int times, const Clock& clock, F&& call) {
   call();
   double least = std::numeric_limits<double>::infinity();
-  const double end = clock() + kPatience;
   for (int i = 0; i < times; ++i) {
     const double begin = clock();
-    if (i > 0 && begin >= end) break;
     call();
     least = std::min(least, clock() - begin);
   }
   return least;
 }
 
-/// One of two ranks that measure. The other follows: each message tells it whether another follows.
+/// Two ranks that send messages to each other. The first one measures; both make the same calls.
 class Pair {
  public:
-  Pair(const Comm& comm, int other, const Clock& clock)
-      : comm_(raw(comm)), other_(other), clock_(clock) {}
+  Pair(const Comm& comm, int other) : comm_(raw(comm)), other_(other), first_(comm.rank() == 0) {}
 
-  /// Seconds for the message that starts an exchange, and for `bytes` in both directions at once.
-  /// (Without that message, short chunks could arrive before the clock is read.)
-  double exchange(int times, int bytes) {
-    const double seconds = least_seconds(times, clock_, [&] {
-      send(1);
-      both_ways(bytes);
-    });
-    send(0);
-    return seconds;
+  /// 8 bytes from the first rank, or to it.
+  void message(bool there) {
+    check(there == first_ ? MPI_Send(out_.data(), 8, MPI_CHAR, other_, 0, comm_)
+                          : MPI_Recv(in_.data(), 8, MPI_CHAR, other_, 0, comm_, MPI_STATUS_IGNORE));
   }
-  /// Seconds of 8 bytes in both directions, one after the other.
-  double round_trip(int times) {
-    const double seconds = least_seconds(times, clock_, [&] { there_and_back(1); });
-    there_and_back(0);
-    return seconds;
+  void round_trip() {
+    message(true);
+    message(false);
   }
-  void follow() {
-    while (answer()) continue;
-    while (receive()) both_ways(kLargest);
-  }
-
- private:
-  /// In chunks that are all under way at once, as exchanges send them.
-  void both_ways(int bytes) {
+  /// A message that starts it, and kLargest bytes in both directions, in chunks that are all under
+  /// way at once, as exchanges send them. (Without that message, short chunks could arrive before
+  /// the clock is read.)
+  void exchange() {
+    message(true);
     pending_.clear();
     for (const bool send : {false, true}) {
-      for (int begin = 0; begin < bytes; begin += kChunk) {
-        const int length = std::min(kChunk, bytes - begin);
+      for (int begin = 0; begin < kLargest; begin += kChunk) {
+        const int length = std::min(kChunk, kLargest - begin);
         MPI_Request& request = pending_.emplace_back();
         check(send ? MPI_Isend(out_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request)
                    : MPI_Irecv(in_.data() + begin, length, MPI_CHAR, other_, 0, comm_, &request));
@@ -76,28 +62,12 @@ class Pair {
     }
     check(MPI_Waitall(static_cast<int>(pending_.size()), pending_.data(), MPI_STATUSES_IGNORE));
   }
-  void send(char more) {
-    out_[0] = more;
-    check(MPI_Send(out_.data(), 8, MPI_CHAR, other_, 0, comm_));
-  }
-  bool receive() {
-    check(MPI_Recv(in_.data(), 8, MPI_CHAR, other_, 0, comm_, MPI_STATUS_IGNORE));
-    return in_[0] != 0;
-  }
-  void there_and_back(char more) {
-    send(more);
-    receive();
-  }
-  bool answer() {
-    const bool more = receive();
-    send(1);
-    return more;
-  }
 
+ private:
   Waiting waiting_;
   MPI_Comm comm_;
   int other_;
-  const Clock& clock_;
+  bool first_;
   std::vector<char> out_ = std::vector<char>(kLargest), in_ = std::vector<char>(kLargest);
   std::vector<MPI_Request> pending_;
 };
@@ -117,14 +87,14 @@ Link measure_link(const Comm& comm, const Comm& node, int rounds, const Clock& c
   const std::int64_t second =
       comm.min(node.rank() == 0 && comm.rank() > 0 ? comm.rank() : INT32_MAX);
   if (second == INT32_MAX) return link;
-  if (comm.rank() == 0) {
-    Pair pair(comm, static_cast<int>(second), clock);
-    link.latency = std::max(pair.round_trip(rounds) / 2, 1e-9);
-    const double seconds = pair.exchange(ceil_div(rounds, 4), kLargest) - link.latency;
-    link.bandwidth = kLargest / std::max(seconds, 1e-9);
+  if (comm.rank() == 0 || comm.rank() == second) {
+    const bool first = comm.rank() == 0;
+    const Clock own = first ? clock : [] { return 0.0; };
+    Pair pair(comm, first ? static_cast<int>(second) : 0);
+    link.latency = std::max(least_seconds(rounds, own, [&] { pair.round_trip(); }) / 2, 1e-9);
+    const double seconds = least_seconds(ceil_div(rounds, 8), own, [&] { pair.exchange(); });
+    link.bandwidth = kLargest / std::max(seconds - link.latency, 1e-9);
     link.add_rate = measured_add_rate();
-  } else if (comm.rank() == second) {
-    Pair(comm, 0, clock).follow();
   }
   std::array numbers{link.latency, link.bandwidth, link.add_rate};
   comm.broadcast(std::span<double>(numbers), 0);

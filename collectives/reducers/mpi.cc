@@ -2,76 +2,47 @@
 // Most libraries move it on only inside MPI calls.
 #include <algorithm>
 
-#include "collectives/comm/communicator.h"
 #include "collectives/reducers/reducers.h"
 
 namespace lockstep {
 namespace {
 
-class MpiReducer : public HostReducer {
+class MpiAllReduce : public Exchange {
  public:
-  explicit MpiReducer(const ReducerSpec& spec)
-      : HostReducer(spec), gradients_(spec.device.allocate(gradient_bytes(), Place::host)) {
-    const auto largest = static_cast<std::int64_t>(spec.comm.largest_message());
-    for (const Range& bucket : spec.buckets) {
-      first_.push_back(messages_.size());
-      for (std::int64_t begin = bucket.begin; begin < bucket.end(); begin += largest) {
-        messages_.push_back({begin, std::min(largest, bucket.end() - begin)});
-      }
+  MpiAllReduce(const Comm& comm, std::int64_t count)
+      : Exchange(comm, /*chunk=*/0, /*tag=*/0), count_(count) {}
+
+  using Exchange::start;
+  void start(std::span<float* const>, float* sum) override {
+    const auto largest = static_cast<std::int64_t>(comm_.largest_message());
+    for (std::int64_t begin = 0; begin < count_; begin += largest) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, sum + begin,
+                           static_cast<int>(std::min(largest, count_ - begin)), MPI_FLOAT, MPI_SUM,
+                           raw(comm_), message()));
     }
-    first_.push_back(messages_.size());
-    requests_.assign(messages_.size(), MPI_REQUEST_NULL);
-    completed_.resize(messages_.size());
-    traits_ = {.name = "mpi",
-               .description = fmt::format("mpi ({})", describe_ranks(spec)),
-               .bytes = gradient_bytes(),
-               .canonical = spec.comm.size() <= 2 && roots_of(spec).by_rank(),
-               .calls_mpi = true};
+    done_ = false;
   }
-
-  float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
-
-  void start(int bucket) override {
-    for (std::size_t i = first(bucket); i < first(bucket + 1); ++i) {
-      check(MPI_Iallreduce(MPI_IN_PLACE, gradients() + messages_[i].begin,
-                           static_cast<int>(messages_[i].count), MPI_FLOAT, MPI_SUM,
-                           raw(spec_.comm), &requests_[i]));
-    }
-  }
-
-  bool advance() override {
-    int count = 0;
-    check(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
-                       completed_.data(), MPI_STATUSES_IGNORE));
-    return std::any_of(requests_.begin(), requests_.end(), under_way);
-  }
-
-  bool done(int bucket) const override {
-    return std::none_of(requests_.begin() + offset(bucket), requests_.begin() + offset(bucket + 1),
-                        under_way);
-  }
-
-  void finish(int bucket) override {
-    check(MPI_Waitall(static_cast<int>(first(bucket + 1) - first(bucket)),
-                      requests_.data() + first(bucket), MPI_STATUSES_IGNORE));
-  }
+  bool done() const override { return done_; }
+  std::size_t bytes() const override { return 0; }
 
  private:
-  static bool under_way(MPI_Request request) { return request != MPI_REQUEST_NULL; }
-  std::size_t first(int bucket) const { return first_[bucket]; }
-  std::ptrdiff_t offset(int bucket) const { return static_cast<std::ptrdiff_t>(first(bucket)); }
+  void end_round() override { done_ = true; }
 
-  Memory gradients_;
-  std::vector<std::size_t> first_;     ///< first message of each bucket, then the number of all
-  std::vector<Range> messages_;        ///< one MPI call each
-  std::vector<MPI_Request> requests_;  ///< by message; MPI_REQUEST_NULL: not under way
-  std::vector<int> completed_;
+  std::int64_t count_;
+  bool done_ = true;
 };
 
 }  // namespace
 
 std::unique_ptr<Reducer> make_mpi_reducer(const ReducerSpec& spec) {
-  return std::make_unique<MpiReducer>(spec);
+  const bool canonical = spec.comm.size() <= 2 && roots_of(spec).by_rank();
+  return make_exchange_reducer(
+      spec, "mpi", canonical, Roots::one_each(spec.comm.size()), [spec](const Roots&) {
+        Exchanges sums;
+        for (const Range& bucket : spec.buckets)
+          sums.push_back(std::make_unique<MpiAllReduce>(spec.comm, bucket.count));
+        return sums;
+      });
 }
 
 }  // namespace lockstep

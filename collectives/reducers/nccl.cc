@@ -10,26 +10,25 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <future>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "collectives/reducers/reducers.h"
 #include "src/base/clock.h"
+#include "src/base/plural.h"
+#include "src/base/text.h"
 
 namespace lockstep {
 namespace {
 
-class NcclReducer : public Reducer {
+class NcclReducer : public StreamReducer {
  public:
-  NcclReducer(const ReducerSpec& spec, NcclLibrary& library)
-      : spec_(spec), stream_(spec.device.stream(Priority::high)) {
-    for (std::size_t i = 0; i < spec.buckets.size(); ++i) ready_.push_back(spec.device.event());
-    const std::string version = nccl_version_name(library.version());
-    expect_same(spec.comm, "versions of NCCL", "nccl = " + version,
-                "Use the same NCCL on all hosts");
+  NcclReducer(const ReducerSpec& spec, NcclLibrary& library) : StreamReducer(spec), spec_(spec) {
     std::string id;
     agree(spec.comm, [&] {
       if (spec.comm.rank() == 0) id = library.unique_id();
@@ -44,11 +43,12 @@ class NcclReducer : public Reducer {
     traits_ = {
         .name = "nccl",
         .description = fmt::format(
-            "nccl ({}; NCCL {}{}{})", describe_ranks(spec), version,
+            "nccl ({}; NCCL {}{}{})", describe_ranks(spec), nccl_version_name(library.version()),
             spec.deterministic ? ", deterministic" : "",
             spec.nccl_max_ctas > 0 ? fmt::format(", at most {} CTAs", spec.nccl_max_ctas) : ""),
         .bytes = spec.count * sizeof(float),
         .canonical = spec.comm.size() == 1,  // NCCL promises no order of adding
+        .rows = {gradients()},
         .in_stream = true};
   }
 
@@ -64,15 +64,15 @@ class NcclReducer : public Reducer {
       abort();
       ended_.wait_for(std::chrono::duration<double>(deadline_ - now_seconds()));
     }
+    stream_.reset();  // its work ends before the members are destroyed
   }
 
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
-  void written(int bucket, Stream& writer) override { ready(bucket).record(writer); }
 
   void start(int bucket) override {
     const Range range = spec_.buckets[bucket];
     if (range.count == 0) return;
-    ready(bucket).wait(*stream_);
+    StreamReducer::start(bucket);
     or_fail([&] { communicator_->sum(gradients() + range.begin, range.count, *stream_); });
     settle("start a sum");
   }
@@ -81,9 +81,6 @@ class NcclReducer : public Reducer {
     or_fail([&] { communicator_->settled(); });
     return false;
   }
-  bool done(int) const override { return true; }
-  void finish(int) override {}
-  Stream& stream() override { return *stream_; }
 
   void abort() noexcept override {
     failed_ = true;
@@ -99,8 +96,6 @@ class NcclReducer : public Reducer {
   }
 
  private:
-  Event& ready(int bucket) { return *ready_[bucket]; }
-
   template <class Call>
   void or_fail(Call call) {
     expect(!failed_, "NCCL is used after an error");
@@ -160,10 +155,15 @@ class NcclReducer : public Reducer {
   bool failed_ = false;      ///< a call has thrown, or the sums are aborted
   std::future<void> ended_;  ///< the abort; valid after abort()
   double deadline_ = 0;      ///< to wait for it
-  Memory gradients_;         ///< the communicator's
-  std::vector<std::unique_ptr<Event>> ready_;
-  std::unique_ptr<Stream> stream_;  ///< last: its work ends before the other members are destroyed
+  Memory gradients_;         ///< the communicator's, which is destroyed later
 };
+
+/// The number of the first rank for which `holds` is true, or -1.
+template <class Holds>
+int first(std::span<const RankGpu> gpus, Holds holds) {
+  const auto found = std::find_if(gpus.begin(), gpus.end(), holds);
+  return found == gpus.end() ? -1 : static_cast<int>(found - gpus.begin());
+}
 
 }  // namespace
 
@@ -173,6 +173,45 @@ std::string nccl_version_name(int version) {
 
 std::unique_ptr<Reducer> make_nccl_reducer(const ReducerSpec& spec, NcclLibrary& library) {
   return std::make_unique<NcclReducer>(spec, library);
+}
+
+std::vector<RankGpu> gather_gpus(const Comm& comm, const RankGpu& own) {
+  std::string all;
+  for (const std::string& text :
+       comm.gather(fmt::format("{}\n{}\n{}\n{}\n", own.host, own.uuid, own.nccl, own.pci)))
+    all += text;
+  const std::vector<std::string> lines = lines_of(comm.broadcast(std::move(all)));
+  std::vector<RankGpu> gpus;
+  for (std::size_t i = 0; i < lines.size(); i += 4)
+    gpus.push_back({lines[i], lines[i + 1], std::stoi(lines[i + 2]), lines[i + 3]});
+  return gpus;
+}
+
+std::string nccl_refusal(std::span<const RankGpu> gpus, bool canonical) {
+  const int missing = first(gpus, [](const RankGpu& gpu) { return gpu.uuid.empty(); });
+  if (missing >= 0)
+    return fmt::format("rank {} ({}) has no CUDA device", missing, gpus[missing].host);
+  const int without = first(gpus, [](const RankGpu& gpu) { return gpu.nccl == 0; });
+  if (without >= 0) return fmt::format("rank {} ({}) has no NCCL", without, gpus[without].host);
+  const std::string version = nccl_version_name(gpus.front().nccl);
+  const int other = first(gpus, [&](const RankGpu& gpu) { return gpu.nccl != gpus.front().nccl; });
+  if (other >= 0) {
+    return fmt::format("rank 0 has NCCL {} and rank {} ({}) has {}", version, other,
+                       gpus[other].host, nccl_version_name(gpus[other].nccl));
+  }
+  std::set<std::string> devices, addresses;
+  for (const RankGpu& gpu : gpus) {
+    devices.insert(gpu.uuid);
+    addresses.insert(gpu.host + " " + (gpu.pci.empty() ? gpu.uuid : gpu.pci));
+  }
+  if (addresses.size() < gpus.size()) {
+    const bool slices = devices.size() == gpus.size();
+    return fmt::format("{} share {}, and NCCL {} refuses {}", counted(gpus.size(), "rank"),
+                       counted(addresses.size(), "GPU"), version,
+                       slices ? "slices (MIG) of one GPU" : "shared GPUs");
+  }
+  if (!canonical || gpus.size() == 1) return "";
+  return "--shards asks for the canonical order, and NCCL has its own order";
 }
 
 }  // namespace lockstep

@@ -35,6 +35,27 @@ std::unique_ptr<Reducer> make_staged_reducer(const ReducerSpec& spec,
 /// For one rank with gradients in memory that the host may not touch. Local.
 std::unique_ptr<Reducer> make_lone_reducer(const ReducerSpec& spec);
 
+/// Base of reducers whose order is in streams, so that a started bucket is done.
+class StreamReducer : public Reducer {
+ public:
+  explicit StreamReducer(const ReducerSpec& spec) : stream_(spec.device.stream(Priority::high)) {
+    for (std::size_t i = 0; i < spec.buckets.size(); ++i) ready_.push_back(spec.device.event());
+  }
+
+  void written(int bucket, Stream& writer) override { ready_[bucket]->record(writer); }
+  void start(int bucket) override { ready_[bucket]->wait(*stream_); }
+  bool advance() override { return false; }
+  bool done(int) const override { return true; }
+  void finish(int) override {}
+  Stream& stream() override { return *stream_; }
+
+ protected:
+  std::unique_ptr<Stream> stream_;
+
+ private:
+  std::vector<std::unique_ptr<Event>> ready_;
+};
+
 /// Base of reducers that sum in memory of the host.
 class HostReducer : public Reducer {
  public:
@@ -44,7 +65,6 @@ class HostReducer : public Reducer {
   Stream& stream() override { return *stream_; }
 
  protected:
-  Range range(int bucket) const { return spec_.buckets[bucket]; }
   std::size_t gradient_bytes() const { return spec_.count * sizeof(float); }
 
   ReducerSpec spec_;
@@ -72,20 +92,17 @@ std::unique_ptr<NodeReducer> make_node_reducer(const ReducerSpec& spec, const Co
 
 /// Zeroed memory for ReducerTraits::residual; null if `senders` ranks of `spec` round nothing.
 Memory make_residual(const ReducerSpec& spec, int senders);
-/// The sum of direct for a bucket of `count` elements, in messages of type `wire`. `roots`: of the
-/// ranks of `comm`; in 16 bits one of each. Every rank gets the first `exact` elements in fp32 and
-/// sums them. `residual`: `count` floats that outlive it, zeros before the first step; null with
-/// fp32. `chunk`, `tag`: see ScheduleRun.
-std::unique_ptr<Exchange> make_direct_all_reduce(const Comm& comm, const Roots& roots,
-                                                 std::int64_t count, std::int64_t exact, Type wire,
-                                                 float* residual, std::size_t chunk, int tag);
 /// Bytes of the chunks between the ranks of `comm`. Collective.
 std::size_t chunk_for(const Comm& comm);
 
 using Exchanges = std::vector<std::unique_ptr<Exchange>>;
-/// The exchanges between the ranks of `comm`, by bucket of `spec`. `roots`: of these ranks.
+/// The sums of direct between the ranks of `comm`, by bucket of `spec`, in messages of spec.wire.
+/// `roots`: of these ranks; in 16 bits one of each. Every rank gets the first spec.exact elements
+/// in fp32 and sums them. `residual`: spec.count floats that outlive the exchanges, zeros before
+/// the first step; null with fp32. `chunk`: see Exchange.
 Exchanges make_direct_all_reduces(const ReducerSpec& spec, const Comm& comm, const Roots& roots,
-                                  float* residual);
+                                  float* residual, std::size_t chunk);
+/// Runs of `algorithm` between the ranks of `comm`, by bucket of `spec`.
 Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorithm);
 using MakeExchanges = std::function<Exchanges(const Roots&)>;
 /// Sums `roots` by the exchanges that `make` returns for them. `residual`: of make_residual(), or
@@ -96,11 +113,6 @@ std::unique_ptr<Reducer> make_exchange_reducer(const ReducerSpec& spec, std::str
 
 /// spec.roots, or one of each rank if there are none.
 Roots roots_of(const ReducerSpec& spec);
-
-/// Throws the usage error for a count or buckets that cannot be summed. Local.
-void require_possible(const ReducerSpec& spec);
-/// Throws the same error on all ranks if arguments that must agree differ. Collective.
-void require_same(std::string_view name, const ReducerSpec& spec);
 
 /// "2 ranks; chosen because ...": the end of every description.
 std::string describe_ranks(const ReducerSpec& spec);

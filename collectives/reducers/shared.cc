@@ -28,22 +28,19 @@ struct alignas(64) Claim {
   std::atomic<std::uint32_t> step;
 };
 
-/// Offsets in the window, in floats.
-struct Offsets {
-  std::vector<std::int64_t> headers;  ///< by bucket: arrived, finished, then a Claim per part
-  std::int64_t gradients = 0;         ///< of rank 0; the other ranks follow
-  std::int64_t row = 0;               ///< from one to the next
-  std::int64_t total = 0;
+/// Places in the window, in floats.
+struct Places {
+  std::int64_t header;     ///< of a bucket: arrived, finished, then a Claim per part
+  std::int64_t gradients;  ///< begin of rank 0's, behind all headers; the other ranks' follow
+  std::int64_t row;        ///< from one to the next
+  std::int64_t total;
 
-  explicit Offsets(const ReducerSpec& spec) {
+  explicit Places(const ReducerSpec& spec) {
     const std::int64_t ranks = spec.comm.size();
-    for (std::size_t bucket = 0; bucket < spec.buckets.size(); ++bucket) {
-      headers.push_back(total);
-      total += (2 + ranks) * kLineFloats;
-    }
-    gradients = total = round_up(total, kPage);
+    header = (2 + ranks) * kLineFloats;
+    gradients = round_up(header * std::ssize(spec.buckets), kPage);
     row = round_up(spec.count, kPage);
-    total += ranks * row;
+    total = gradients + ranks * row;
   }
 };
 
@@ -53,14 +50,14 @@ class SharedReducer : public NodeReducer {
       : NodeReducer(spec),
         all_(all),
         ranks_(spec.comm.size()),
-        patience_(Patience::of(ranks_, node_cores(spec.comm).all)),
-        offsets_(spec),
-        memory_(all, spec.comm, offsets_.total * sizeof(float), "the reducer shared") {
+        looks_(patient_looks(ranks_, node_cores(spec.comm).all)),
+        places_(spec),
+        memory_(all, spec.comm, places_.total * sizeof(float), "the reducer shared") {
     auto* base = reinterpret_cast<float*>(memory_.data());
     for (int rank = 0; rank < ranks_; ++rank)
-      gradients_.push_back(base + offsets_.gradients + rank * offsets_.row);
+      gradients_.push_back(base + places_.gradients + rank * places_.row);
     for (std::size_t i = 0; i < spec.buckets.size(); ++i) {
-      auto* counters = reinterpret_cast<SharedCounter*>(base + offsets_.headers[i]);
+      auto* counters = reinterpret_cast<SharedCounter*>(base + places_.header * i);
       buckets_.push_back(
           {spec.buckets[i], counters, counters + 1, reinterpret_cast<Claim*>(counters + 2)});
     }
@@ -76,7 +73,7 @@ class SharedReducer : public NodeReducer {
     earlier_.reset();
     if (all_.max(earlier) > 0) {
       const std::size_t bytes =
-          std::max<std::int64_t>(earlier * offsets_.row, kPage) * sizeof(float);
+          std::max<std::int64_t>(earlier * places_.row, kPage) * sizeof(float);
       earlier_ = std::make_unique<NodeMemory>(all_, spec_.comm, bytes, "the rows of shares");
     }
     traits_.bytes = memory_.bytes() + (earlier_ ? earlier_->bytes() : 0);
@@ -85,7 +82,7 @@ class SharedReducer : public NodeReducer {
     for (const auto& [rank, number, shards] : all) {
       const bool last = number + 1 == std::ssize(roots.of_rank[rank]);
       rows_.push_back(last ? gradients_[rank]
-                           : reinterpret_cast<float*>(earlier_->data()) + --earlier * offsets_.row);
+                           : reinterpret_cast<float*>(earlier_->data()) + --earlier * places_.row);
       if (rank == spec_.comm.rank()) traits_.rows.push_back(rows_.back());
     }
     fold_ = roots.fold();
@@ -123,7 +120,7 @@ class SharedReducer : public NodeReducer {
       if (bucket.done) return;
       SharedCounter& awaited =
           *(bucket.arrived->reached(mark(bucket)) ? bucket.finished : bucket.arrived);
-      awaited.wait(mark(bucket), patience_);
+      awaited.wait(mark(bucket), looks_);
     }
   }
 
@@ -165,8 +162,8 @@ class SharedReducer : public NodeReducer {
 
   Comm all_;
   int ranks_;
-  Patience patience_;
-  Offsets offsets_;
+  int looks_;
+  Places places_;
   NodeMemory memory_;
   std::unique_ptr<NodeMemory> earlier_;  ///< rows besides the gradients; null: there are none
   Fold fold_;

@@ -5,16 +5,16 @@
 namespace lockstep {
 namespace {
 
-class LoneReducer : public Reducer {
+class LoneReducer : public StreamReducer {
  public:
   explicit LoneReducer(const ReducerSpec& spec)
-      : stream_(spec.device.stream(Priority::high)),
+      : StreamReducer(spec),
         gradients_(spec.device.allocate(spec.count * sizeof(float), Place::device)) {
-    for (std::size_t i = 0; i < spec.buckets.size(); ++i) ready_.push_back(spec.device.event());
     traits_ = {.name = "alone",
                .description = "none (1 rank)",
                .bytes = spec.count * sizeof(float),
                .canonical = true,
+               .rows = {gradients()},
                .in_stream = true};
   }
   ~LoneReducer() override {
@@ -25,17 +25,9 @@ class LoneReducer : public Reducer {
   }
 
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
-  void written(int bucket, Stream& writer) override { ready_[bucket]->record(writer); }
-  void start(int bucket) override { ready_[bucket]->wait(*stream_); }
-  bool advance() override { return false; }
-  bool done(int) const override { return true; }
-  void finish(int) override {}
-  Stream& stream() override { return *stream_; }
 
  private:
-  std::unique_ptr<Stream> stream_;
   Memory gradients_;
-  std::vector<std::unique_ptr<Event>> ready_;
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ class StagedReducer : public Reducer {
       buckets_.push_back({range, spec.device.event(), spec.device.event(), State::done});
     traits_ = inner_->traits();
     traits_.description += ", staged in host memory";
-    on_host_ = rows_of(*inner_);
+    on_host_ = traits_.rows;
     try {  // else the host waits in every copy from the device
       for (float* row : on_host_)
         pinned_.push_back(spec.device.pin(reinterpret_cast<std::byte*>(row), arena_bytes()));

@@ -11,7 +11,6 @@
 
 #include "collectives/comm/communicator.h"
 #include "collectives/watch/launch.h"
-#include "collectives/watch/launcher.h"
 #include "src/base/text.h"
 
 namespace lockstep {

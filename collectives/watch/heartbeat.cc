@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/comm/communicator.h"
 #include "collectives/comm/flight_recorder.h"
 #include "src/base/machine.h"
 
@@ -23,16 +24,14 @@ namespace {
 constexpr double kSetUp = 20;    ///< seconds until missing connections are abandoned
 constexpr double kPatience = 2;  ///< seconds for one address, or for the greeting of a guest
 constexpr int kGuests = 64;      ///< at a time, so that strangers cannot use up descriptors
-constexpr char kBeat = 'b', kVerdict = 't';
-constexpr std::size_t kVerdictBytes = 1 + 2 * sizeof(std::int32_t);  ///< 't', from, to
+
+/// A verdict, or a beat if the hosts are -1.
+struct Message {
+  std::int32_t from = -1, to = -1;
+};
+constexpr Message kBeat;
 
 bool would_wait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-/// Whether recv() has returned `got` because a part of a T has not arrived.
-template <class T>
-bool is_partial(ssize_t got) {
-  return got < 0 ? would_wait() : got > 0 && got < ssize_t{sizeof(T)};
-}
 
 void close_socket(int& socket) {
   if (socket >= 0) ::close(socket);
@@ -75,13 +74,51 @@ int listen_for(HostAddress& host) {
   return socket;
 }
 
+constexpr double kTimeouts = 1.5;  ///< PeerReachability::limit() in timeouts
+constexpr double kLeast = 3;       ///< seconds; TCP needs 1.4 s after three lost packets in a row
+/// Part of the limit after which silence is more than a delay.
+constexpr double kPart = 1.0 / 3;
+/// After a cut one step may still end with messages that had arrived, and another if only one
+/// direction is cut.
+constexpr int kSteps = 3;
+
 }  // namespace
+
+double PeerReachability::limit(double timeout) { return std::max(kTimeouts * timeout, kLeast); }
+
+void PeerReachability::answered() {
+  heard_ = true;
+  probed_ = false;
+  silent_ = 0;
+  steps_ = 0;
+}
+
+bool PeerReachability::judge(double elapsed, const HostPace& own, double timeout) {
+  const bool began = own.step > step_;
+  step_ = own.step;
+  if (!judged()) return false;
+  silent_ += elapsed;
+  if (began && suspect(timeout)) ++steps_;
+  const double allowed = (probed_ ? 2 : 1) * limit(timeout);
+  return judged() && silent_ > allowed && own.quiet > kPart * limit(timeout);
+}
+
+bool PeerReachability::judged() const { return heard_ && !given_up_ && steps_ < kSteps; }
+
+bool PeerReachability::suspect(double timeout) const {
+  return judged() && silent_ > kPart * limit(timeout);
+}
 
 /// Both sides of a connection send this first.
 struct Heartbeat::Greeting {
   std::array<std::uint64_t, 2> key;
   std::int32_t from, to;
   bool operator==(const Greeting&) const = default;
+
+  /// Whether recv() has returned `got` because a part has not arrived.
+  static bool is_partial(ssize_t got) {
+    return got < 0 ? would_wait() : got > 0 && got < ssize_t{sizeof(Greeting)};
+  }
 };
 
 /// Another host. The host with the lower number connects, the other listens.
@@ -106,14 +143,12 @@ struct Heartbeat::Guest {
   double waited = 0;
 };
 
-std::vector<int> heartbeat_peers(int self, int count) {
-  std::vector<int> peers;
+std::set<int> heartbeat_peers(int self, int count) {
+  std::set<int> peers;
   for (std::int64_t far = 1; far < count; far *= 2) {
-    peers.push_back(static_cast<int>((self + far) % count));
-    peers.push_back(static_cast<int>((self - far + count) % count));
+    peers.insert(static_cast<int>((self + far) % count));
+    peers.insert(static_cast<int>((self - far + count) % count));
   }
-  std::sort(peers.begin(), peers.end());
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 
@@ -121,17 +156,13 @@ bool heartbeat_wanted() { return switched_on("LOCKSTEP_HEARTBEAT"); }
 
 std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   if (node.size() == all.size()) return nullptr;
-  HostAddress host;
-  int listener = -1;
-  if (node.rank() == 0) {
-    host = own_address();
-    if (heartbeat_wanted()) listener = listen_for(host);
-  }
-  const auto hosts = exchange_addresses(all, node, host);
+  const std::optional<Comm> leaders = leaders_of(all, node);
+  if (!leaders) return nullptr;
+  HostAddress host = own_address();
+  const int listener = heartbeat_wanted() ? listen_for(host) : -1;
+  std::vector<HostAddress> hosts = leaders->all_gather(std::span(&host, 1));
   if (listener < 0) return nullptr;
-  const auto own = std::find_if(hosts.begin(), hosts.end(),
-                                [&](const HostAddress& other) { return other.key == host.key; });
-  return std::make_unique<Heartbeat>(hosts, static_cast<int>(own - hosts.begin()), listener);
+  return std::make_unique<Heartbeat>(std::move(hosts), leaders->rank(), listener);
 }
 
 Heartbeat::Heartbeat(std::vector<HostAddress> hosts, int self, int listener)
@@ -141,8 +172,7 @@ Heartbeat::Heartbeat(std::vector<HostAddress> hosts, int self, int listener)
     peers_.push_back({.host = host});
     if (self < host) peers_.back().ways = ways_to(hosts_[self], hosts_[host]);
   }
-  const auto launcher = std::find_if(hosts_.begin(), hosts_.end(),
-                                     [](const HostAddress& host) { return host.has_launcher; });
+  const auto launcher = std::ranges::find(hosts_, true, &HostAddress::has_launcher);
   if (launcher != hosts_.end()) printer_ = static_cast<int>(launcher - hosts_.begin());
 }
 
@@ -156,8 +186,7 @@ Heartbeat::~Heartbeat() {
 }
 
 int Heartbeat::connected() const {
-  return static_cast<int>(
-      std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.connected; }));
+  return static_cast<int>(std::ranges::count(peers_, true, &Peer::connected));
 }
 
 Heartbeat::Greeting Heartbeat::greeting(int from, int to) const {
@@ -187,24 +216,26 @@ std::optional<Heartbeat::Verdict> Heartbeat::poll(const FlightRecorder& flight_r
   return verdict;
 }
 
+std::string Heartbeat::names(const std::vector<int>& hosts) const {
+  std::string text;
+  for (const int host : hosts)
+    text += (text.empty() ? "" : " and ") + std::string(hosts_[host].name.data());
+  return text;
+}
+
 std::string Heartbeat::frozen(double timeout) const {
-  std::string names;
+  std::vector<int> hosts;
   for (const Peer& peer : peers_) {
     const bool answers = peer.socket >= 0 && !peer.reachability.suspect(timeout);
-    if (answers && peer.since_heard > timeout)
-      names += (names.empty() ? "" : " and ") + name(peer.host);
+    if (answers && peer.since_heard > timeout) hosts.push_back(peer.host);
   }
-  return names;
+  return names(hosts);
 }
 
 void Heartbeat::announce(const Verdict& verdict) {
-  std::array<char, kVerdictBytes> message = {kVerdict};
-  const std::int32_t pair[] = {verdict.from, verdict.to.front()};
-  std::memcpy(message.data() + 1, pair, sizeof pair);
-  for (const Peer& peer : peers_) {
-    if (peer.connected)
-      ::send(peer.socket, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
+  const Message message{verdict.from, verdict.to.front()};
+  for (const Peer& peer : peers_)
+    if (peer.connected) ::send(peer.socket, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void Heartbeat::pace(const FlightRecorder& flight_recorder, double elapsed) {
@@ -243,7 +274,7 @@ bool Heartbeat::welcome(Guest& guest, double elapsed) {
   Greeting theirs;
   const ssize_t got = ::recv(guest.socket, &theirs, sizeof theirs, MSG_PEEK);
   guest.waited += elapsed;
-  if (is_partial<Greeting>(got) && guest.waited < kPatience) return false;
+  if (Greeting::is_partial(got) && guest.waited < kPatience) return false;
   if (got == ssize_t{sizeof theirs}) {
     for (Peer& peer : peers_) {
       if (peer.connected || peer.host > self_ || theirs != greeting(peer.host, self_)) continue;
@@ -288,7 +319,7 @@ void Heartbeat::connect(Peer& peer, double elapsed) {
   }
   Greeting theirs;
   const ssize_t got = ::recv(peer.socket, &theirs, sizeof theirs, MSG_PEEK);
-  if (is_partial<Greeting>(got)) return;
+  if (Greeting::is_partial(got)) return;
   if (got <= 0 || theirs != greeting(peer.host, self_)) return next_way(peer);
   ::recv(peer.socket, &theirs, sizeof theirs, 0);
   peer.connected = true;
@@ -306,9 +337,9 @@ void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
   }
   peer.since_beat += elapsed;
   if (waiting > 0 || peer.since_beat < interval) return;
-  if (::send(peer.socket, &kBeat, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) return;
+  if (::send(peer.socket, &kBeat, sizeof kBeat, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
   peer.since_beat = 0;
-  ++peer.sent;
+  peer.sent += sizeof kBeat;
   ++sent_;
 }
 
@@ -346,16 +377,11 @@ void Heartbeat::listen_to(Peer& peer) {
   if (got < 0) return close_socket(peer.socket);  // a fault of the network: still silent
   peer.since_heard = 0;
   peer.heard.append(bytes.data(), static_cast<std::size_t>(got));
-  while (!peer.heard.empty()) {
-    const bool announced = peer.heard.front() == kVerdict;
-    if (announced && peer.heard.size() < kVerdictBytes) return;
-    if (announced) {
-      std::array<std::int32_t, 2> pair;
-      std::memcpy(pair.data(), peer.heard.data() + 1, sizeof pair);
-      const auto known = [&](std::int32_t host) { return host >= 0 && host < std::ssize(hosts_); };
-      if (known(pair[0]) && known(pair[1])) announced_ = Verdict{.from = pair[0], .to = {pair[1]}};
-    }
-    peer.heard.erase(0, announced ? kVerdictBytes : 1);
+  const auto known = [&](std::int32_t host) { return host >= 0 && host < std::ssize(hosts_); };
+  for (Message message; peer.heard.size() >= sizeof message; peer.heard.erase(0, sizeof message)) {
+    std::memcpy(&message, peer.heard.data(), sizeof message);
+    if (known(message.from) && known(message.to))
+      announced_ = Verdict{.from = message.from, .to = {message.to}};
   }
 }
 

@@ -9,18 +9,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <type_traits>
 
-#include "collectives/comm/communicator.h"
-#include "collectives/watch/launcher.h"
+#include "collectives/watch/launch.h"
 #include "src/base/machine.h"
 #include "src/base/text.h"
 
 namespace lockstep {
 namespace {
-
-static_assert(std::is_trivially_copyable_v<HostAddress>, "sent as bytes");
 
 /// Whether Open MPI may not use this interface, by the variables that name interfaces.
 bool excluded(const std::string& interface) {
@@ -80,17 +75,6 @@ std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& ot
   }
   near.insert(near.end(), far.begin(), far.end());
   return near;
-}
-
-std::vector<HostAddress> exchange_addresses(const Comm& all, const Comm& node,
-                                            const HostAddress& own) {
-  const std::optional<Comm> leaders = leaders_of(all, node);
-  if (!leaders) return {};
-  const Waiting waiting;
-  std::vector<HostAddress> hosts(leaders->size());
-  check(
-      MPI_Allgather(&own, sizeof own, MPI_BYTE, hosts.data(), sizeof own, MPI_BYTE, raw(*leaders)));
-  return hosts;
 }
 
 }  // namespace lockstep

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "collectives/comm/comm.h"
-
 namespace lockstep {
 
 /// One host of the run. Sent through MPI as bytes.
@@ -41,10 +39,5 @@ HostAddress own_address();
 /// The addresses of `other` in the order in which `own` should try them: those in a common network
 /// first. Leaves out addresses that `own` has too.
 std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& other);
-
-/// Those of all hosts, by the lowest rank of each. Only the first rank of each node passes its
-/// `own` and gets the list. Collective over `all`; `node`: all.node().
-std::vector<HostAddress> exchange_addresses(const Comm& all, const Comm& node,
-                                            const HostAddress& own);
 
 }  // namespace lockstep

@@ -19,10 +19,10 @@ struct HostUse {
   double sent = 0;      ///< the same
 };
 
-/// The numbers of one rank so far, as its message contains them.
+/// One rank's use so far. Sent through MPI as bytes.
 struct RankUse {
-  std::uint64_t host = 0;  ///< the first rank of its host
-  std::uint64_t at_ns = 0, cpu_ns = 0, bytes = 0, received = 0, sent = 0;  ///< as Usage
+  std::int64_t host = 0;  ///< the first rank of its host
+  Usage usage = {};
 };
 
 /// The hosts in the order of their first ranks, from the numbers of all ranks at two times.
@@ -39,7 +39,7 @@ class HostWatch {
   std::vector<HostUse> hosts(const std::vector<RankUse>& all);
 
  private:
-  std::uint64_t host_ = 0;     ///< the first rank of this rank's host
+  std::int64_t host_ = 0;      ///< the first rank of this rank's host
   Usage usage_ = usage_now();  ///< of this rank
   std::vector<RankUse> last_;  ///< of the last result; empty: there was none
 };

@@ -3,14 +3,18 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <regex>
 #include <string_view>
 
 #include "collectives/watch/host_address.h"
+#include "src/base/process.h"
 
 namespace lockstep {
 namespace {
@@ -75,6 +79,36 @@ std::string missing_ranks(const Environment& environment, bool one) {
   return "";
 }
 
+constexpr int kAncestors = 8;     ///< searched, because scripts may start a rank
+constexpr double kLook = 0.1;     ///< seconds; too short for another process to get the same pid
+constexpr double kBetween = 0.3;  ///< seconds between signals; the launcher kills ranks after 1 s
+
+// From here to the end of serve(): only functions that a signal handler may call, because this runs
+// after fork() in a process with several threads.
+
+/// Returns whether the process still runs, early if it ends.
+bool outlives(int pid, double seconds) {
+  for (; ::kill(pid, 0) == 0; seconds -= kLook) {
+    if (seconds <= 0) return true;
+    ::poll(nullptr, 0, static_cast<int>(kLook * 1e3));
+  }
+  return false;
+}
+
+[[noreturn]] void serve(int pid, double delay) {
+  // The launcher signals its session, and waits until its output is closed.
+  ::setsid();
+  for (int file = 0, end = static_cast<int>(::sysconf(_SC_OPEN_MAX)); file < end && file < 65536;
+       ++file)
+    ::close(file);
+  if (!outlives(pid, delay)) ::_exit(0);
+  for (const int signal : {SIGTERM, SIGTERM, SIGKILL}) {
+    ::kill(pid, signal);
+    if (!outlives(pid, kBetween)) break;
+  }
+  ::_exit(0);
+}
+
 }  // namespace
 
 void hold_standard_files() {
@@ -85,14 +119,13 @@ void hold_standard_files() {
   if (file >= 0) ::close(file);
 }
 
-VerboseStart::VerboseStart() {
-  if (const char* quiet = std::getenv(kQuiet)) quiet_ = quiet;
+void with_start_errors(const std::function<void()>& start) {
+  const char* const variable = std::getenv(kQuiet);
+  const std::string quiet = variable == nullptr ? "" : variable;
   ::unsetenv(kQuiet);
-}
-
-VerboseStart::~VerboseStart() {
-  if (quiet_.empty() || quiet_ == "0") return;
-  if (bool* quiet = quiet_of_library()) *quiet = true;
+  start();
+  bool* const of_library = quiet_of_library();
+  if (of_library != nullptr && !quiet.empty() && quiet != "0") *of_library = true;
 }
 
 bool on_one_host(const Environment& environment) {
@@ -158,6 +191,23 @@ bool is_first_task(const Environment& environment) {
   if (torchrun_size(environment) > 1 && environment("LOCAL_RANK") != nullptr)
     return is_zero("RANK");
   return environment("SLURM_PROCID") == nullptr || is_zero("SLURM_PROCID");
+}
+
+Launcher find_launcher() {
+  int pid = ::getppid();
+  for (int i = 0; i < kAncestors && pid > 1; ++i, pid = parent_of(pid)) {
+    std::string name = program_of(pid);
+    name.resize(std::min(name.find('.'), name.size()));  // mpirun.openmpi
+    if (name == "mpirun" || name == "mpiexec" || name == "orterun" || name == "prterun")
+      return {pid, true};
+    if (name == "orted" || name == "prted") return {pid, false, name == "prted"};
+  }
+  return {};
+}
+
+void end_later(const Launcher& launcher, double delay) {
+  if (launcher.pid == 0) return;
+  if (::fork() == 0) serve(launcher.pid, delay);
 }
 
 }  // namespace lockstep

@@ -34,18 +34,10 @@ std::string launch_problem(const Environment& environment, int size, Start start
 /// would take its number, and lines would go into MPI's own pipes.
 void hold_standard_files();
 
-/// While it lives, around MPI_Init, Open MPI 4 prints why it cannot start, even with the variable
-/// orte_execute_quiet, which is meant for later boxes. The constructor unsets the variable: no
-/// other thread may read the environment at that time.
-class VerboseStart {
- public:
-  VerboseStart();
-  ~VerboseStart();
-  VerboseStart& operator=(VerboseStart&&) = delete;  ///< neither copied nor moved
-
- private:
-  std::string quiet_;  ///< value of the variable; empty: not set
-};
+/// Calls `start`, which calls MPI_Init. Open MPI 4 then prints why it cannot start, even with the
+/// variable orte_execute_quiet, which is meant for later boxes. Unsets the variable: no other
+/// thread may read the environment at that time.
+void with_start_errors(const std::function<void()>& start);
 
 /// Whether all ranks of the run are on this host. False if the launcher does not tell.
 bool on_one_host(const Environment& environment);
@@ -69,5 +61,25 @@ bool has_launcher(const Environment& environment);
 /// Whether this process prints errors: task 0 of its launcher, or each process if no variable
 /// numbers them.
 bool is_first_task(const Environment& environment);
+
+/// mpirun of Open MPI 4 orders its daemon on each host to end, and waits for all answers. A host
+/// that cannot be reached never answers, and mpirun stays until TCP gives up after 15 minutes. This
+/// follows MPI_Abort, ranks that exit and a lost connection. Two SIGTERM within 5 s are the
+/// documented way to end mpirun and its daemons without answers (the second Ctrl-C).
+struct Launcher {
+  int pid = 0;        ///< 0: no known launcher started this process
+  bool main = false;  ///< mpirun, not its daemon on this host
+  /// A daemon of PRRTE, which may serve other runs too.
+  bool shared = false;
+};
+
+/// The nearest ancestor that is a launcher of Open MPI. SLURM's does not count, because srun gives
+/// up an unreachable node by itself.
+Launcher find_launcher();
+
+/// Ends `launcher` after `delay` seconds if it still runs, with two SIGTERM, then SIGKILL. A
+/// separate process does so, because the launcher may kill this one first. Does nothing if pid is
+/// 0.
+void end_later(const Launcher& launcher, double delay);
 
 }  // namespace lockstep

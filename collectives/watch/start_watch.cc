@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,23 +18,20 @@
 #include "src/base/error.h"
 #include "src/base/machine.h"
 #include "src/base/process.h"
+#include "src/base/stopped_within.h"
 #include "src/base/text.h"
 
 namespace lockstep {
 namespace {
 
-constexpr auto kFirstLook = std::chrono::seconds(1);
-constexpr std::chrono::duration<double> kLook(0.25);
+// Seconds.
+constexpr double kFirstLook = 1, kLook = 0.25;
+constexpr double kPrint = 5;      ///< for the rank that prints
+constexpr double kMessages = 45;  ///< for the first messages between hosts
+
 constexpr int kLooks = 8;  ///< in a row that see a rank stopped: two seconds
-constexpr std::chrono::duration<double> kPrint(5);  ///< for the rank that prints
 constexpr const char* kJob = "PMIX_NAMESPACE";
 constexpr const char* kRank = "PMIX_RANK";
-
-int number(std::string_view text) {
-  int value = -1;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 /// The value of `name` in the environment at the start of process `pid`, or empty.
 std::string variable_of(const std::string& pid, const std::string& name) {
@@ -52,16 +47,16 @@ std::map<int, int> ranks_of(const std::string& job) {
   std::map<int, int> pids;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const std::string pid = entry.path().filename().string();
-    if (number(pid) <= 0 || parent_of(number(pid)) != getppid() || variable_of(pid, kJob) != job)
-      continue;
-    pids[number(variable_of(pid, kRank))] = number(pid);
+    const std::string name = entry.path().filename();
+    const int pid = std::atoi(name.c_str());
+    if (pid > 0 && parent_of(pid) == getppid() && variable_of(name, kJob) == job)
+      pids[std::atoi(variable_of(name, kRank).c_str())] = pid;
   }
   return pids;
 }
 
 /// The line about hosts that exchange no messages.
-std::string unconnected_text(const std::string& program, double seconds) {
+std::string unconnected_text(const std::string& program) {
   std::vector<std::string> texts;
   for (const auto& [name, address] : own_interfaces())
     texts.push_back(fmt::format("{} {}", name, ::inet_ntoa({address.ip})));
@@ -69,7 +64,7 @@ std::string unconnected_text(const std::string& program, double seconds) {
       "{}: no messages between the hosts for {:.0f} s, because of a firewall, or because two hosts "
       "have one address in common. Host {} has {}. Set OMPI_MCA_btl_tcp_if_include to the "
       "interface that connects the hosts.",
-      program, seconds, host_name(), listed(texts));
+      program, kMessages, host_name(), listed(texts));
 }
 
 }  // namespace
@@ -83,21 +78,17 @@ StartWatch::StartWatch(std::string program) : program_(std::move(program)) {
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-StartWatch::~StartWatch() = default;
-
 void StartWatch::watch(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  const auto never = [] { return false; };
-  woken_.wait_for(lock, stop, kFirstLook, never);
+  if (stopped_within(stop, kFirstLook)) return;
   std::map<int, int> ranks;  // all that were ever seen: one that has gone may have printed
   std::map<int, int> looks;  // by process: successive looks that saw it stopped
   double last = now_seconds(), waited = 0;
-  for (; !stop.stop_requested(); woken_.wait_for(lock, stop, kLook, never)) {
+  do {
     const double now = now_seconds();
-    if (now - last > 4 * kLook.count()) looks.clear();  // the whole run may have been stopped
-    if (first_ && limit_ > 0) waited += std::min(now - last, 4 * kLook.count());
+    if (now - last > 4 * kLook) looks.clear();  // the whole run may have been stopped
+    if (first_ && connects_) waited += std::min(now - last, 4 * kLook);
     last = now;
-    if (waited > limit_) print_and_end_all_ranks(unconnected_text(program_, limit_), kExitFailure);
+    if (waited > kMessages) print_and_end_all_ranks(unconnected_text(program_), kExitFailure);
     int stopped = -1, printer = -1;
     ranks.merge(ranks_of(job_));
     for (const auto& [rank, pid] : ranks) {
@@ -108,17 +99,15 @@ void StartWatch::watch(const std::stop_token& stop) {
     }
     if (stopped < 0) continue;
     const auto gone = [&] { return Process(printer, 0).condition() == Condition::gone; };
-    while (printer != getpid() && !gone() && !stop.stop_requested() &&
-           now_seconds() < now + kPrint.count())
-      woken_.wait_for(lock, stop, kLook, never);
-    if (stop.stop_requested()) return;
+    while (printer != getpid() && !gone() && now_seconds() < now + kPrint)
+      if (stopped_within(stop, kLook)) return;
     if (gone()) end_all_ranks(kExitHang);
     const std::string line = fmt::format(
         "{}: rank {} (pid {}, host {}) was stopped by a signal (SIGSTOP?) during MPI's start. Stop "
         "and continue all ranks together.",
         program_, stopped, ranks.at(stopped), host_name());
     print_and_end_all_ranks(line, kExitHang);
-  }
+  } while (!stopped_within(stop, kLook));
 }
 
 }  // namespace lockstep

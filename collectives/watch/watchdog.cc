@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <tuple>
 #include <utility>
 
 #include "collectives/watch/end_all_ranks.h"
-#include "collectives/watch/launcher.h"
-#include "collectives/watch/peer_reachability.h"
+#include "collectives/watch/launch.h"
 #include "src/base/clock.h"
 #include "src/base/machine.h"
+#include "src/base/stopped_within.h"
 
 namespace lockstep {
 namespace {
@@ -39,7 +40,36 @@ const char* resume_hint(const FlightRecorder& flight_recorder) {
   return flight_recorder.has_saved() ? " The same command resumes from the last checkpoint." : "";
 }
 
+constexpr double kOtherNodes = 10;  ///< factor of the limit if the cause is on another node
+
+/// The rank with the lowest value is behind.
+auto blame(const RankRecorder::State& state) {
+  return std::make_tuple(state.condition, state.step, state.waiting, state.mark_ns);
+}
+
 }  // namespace
+
+std::optional<HangDetector::Verdict> HangDetector::judge(const FlightRecorder& flight_recorder,
+                                                         double timeout, double elapsed) {
+  int behind = -1;
+  RankRecorder::State least;
+  for (int i = 0; i < flight_recorder.size(); ++i) {
+    const RankRecorder::State state = flight_recorder[i].read();
+    if (state.has_left) continue;
+    if (behind >= 0 && blame(state) >= blame(least)) continue;
+    behind = i;
+    least = state;
+  }
+  if (behind < 0) return std::nullopt;
+  const bool same = behind == behind_ && least.mark_ns == mark_ns_;
+  silent_ = same ? silent_ + elapsed : 0;
+  behind_ = behind;
+  mark_ns_ = least.mark_ns;
+  double limit = std::max(least.limit_seconds, timeout);
+  if (least.waiting && least.condition == Condition::runs && !alone_) limit *= kOtherNodes;
+  if (silent_ <= limit) return std::nullopt;
+  return Verdict{behind, limit};
+}
 
 Watchdog::Watchdog(FlightRecorder& flight_recorder, bool alone, std::string program,
                    const Pace& pace, std::unique_ptr<Heartbeat> heartbeat)
@@ -49,16 +79,14 @@ Watchdog::Watchdog(FlightRecorder& flight_recorder, bool alone, std::string prog
       hang_detector_(alone),
       heartbeat_(std::move(heartbeat)),
       memory_kills_(memory_kills()) {
-  thread_ = std::jthread([this](std::stop_token stop) { watch(stop); });
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 Watchdog::~Watchdog() { flight_recorder_.mine().goodbye(); }
 
-void Watchdog::watch(std::stop_token stop) {
+void Watchdog::watch(const std::stop_token& stop) {
   double last = now_seconds();
-  std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
-    woken_.wait_for(lock, stop, std::chrono::duration<double>(pace_.look), [] { return false; });
+  while (!stopped_within(stop, pace_.look)) {
     const double now = now_seconds();
     check(now - last);
     last = now;
@@ -178,14 +206,12 @@ void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
 void Watchdog::report_unreachable(const Heartbeat::Verdict& verdict) {
   if (!flight_recorder_.first_failure()) return;
   heartbeat_->announce(verdict);
-  std::string others;
-  for (const int host : verdict.to)
-    others += (others.empty() ? "" : " and ") + heartbeat_->name(host);
   const std::string line = fmt::format(
       "{}: host {} cannot reach host {}, without an answer for {:g} s {}. Check the network and "
       "the power of both.{}",
-      program_, heartbeat_->name(verdict.from), others, PeerReachability::limit(timeout_),
-      place_of(flight_recorder_.mine().read()), resume_hint(flight_recorder_));
+      program_, heartbeat_->names({verdict.from}), heartbeat_->names(verdict.to),
+      PeerReachability::limit(timeout_), place_of(flight_recorder_.mine().read()),
+      resume_hint(flight_recorder_));
   if (!heartbeat_->prints()) std::this_thread::sleep_for(kForPrinter);
   const Launcher launcher = find_launcher();
   end_later(launcher, launcher.main ? kToPrint : kToEnd);

@@ -3,19 +3,44 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
+#include <cstdint>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "collectives/comm/flight_recorder.h"
-#include "collectives/watch/hang_detector.h"
 #include "collectives/watch/heartbeat.h"
 #include "src/base/process.h"
 
 namespace lockstep {
+
+/// One rank is behind: a stopped one, else one that a debugger holds, else the one with the lowest
+/// step. Among several it is one that does not wait for others, then the one with the oldest mark.
+/// It may stay silent for as long as its phase may take. If all ranks of a node wait, the cause is
+/// on another node, whose watchdog has to find it first: the limit is then ten times as long. One
+/// thread at a time.
+class HangDetector {
+ public:
+  /// `alone`: the run has one node.
+  explicit HangDetector(bool alone) : alone_(alone) {}
+
+  struct Verdict {
+    int behind = 0;    ///< index of the rank
+    double limit = 0;  ///< seconds of silence that were exceeded
+  };
+  /// Call it regularly. `elapsed`: watched seconds since the last call. `timeout`: seconds for a
+  /// phase without a longer limit.
+  std::optional<Verdict> judge(const FlightRecorder& flight_recorder, double timeout,
+                               double elapsed);
+
+ private:
+  bool alone_;
+  int behind_ = -1;           ///< index of the rank that is behind
+  std::int64_t mark_ns_ = 0;  ///< of its last mark
+  double silent_ = 0;         ///< watched seconds since both changed
+};
 
 /// While it lives, one rank of the node prints one line (or table) on stderr and ends all ranks
 /// after
@@ -51,7 +76,7 @@ class Watchdog {
   void set_timeout(double seconds) { timeout_ = seconds; }
 
  private:
-  void watch(std::stop_token stop);
+  void watch(const std::stop_token& stop);
   void check(double elapsed);
   RankRecorder* neighbour();
   [[noreturn]] void end(const std::string& text, int exit_code);
@@ -70,8 +95,6 @@ class Watchdog {
   const double memory_kills_;         ///< when the watch began
   double stopped_ = 0;                ///< watched seconds in which the neighbour was stopped
   double failing_ = 0;                ///< seconds since another rank claimed first_failure()
-  std::mutex mutex_;
-  std::condition_variable_any woken_;
   std::jthread thread_;  ///< last: it is joined before the members that it uses are destroyed
 };
 

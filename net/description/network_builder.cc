@@ -1,11 +1,10 @@
 #include "net/description/network_builder.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "net/description/layer_kinds.h"
-#include "net/description/toml_row.h"
-#include "src/base/check.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 
@@ -16,7 +15,6 @@ constexpr int kMostLayers = 10'000;
 constexpr std::int64_t kMostRepeats = 1'000;
 constexpr int kMostDepth = 32;                 // layers and blocks within others
 constexpr std::size_t kLongestText = 1 << 10;  // bytes, with its variables replaced
-constexpr const char* kBlocks = "block";
 
 bool is_letter(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -90,22 +88,24 @@ class PlacedLayer : public Layer {
 
 }  // namespace
 
-void fail_in_file(const std::string& file, const toml::source_region& place,
-                  const std::string& from, const std::string& key, const std::string& what) {
-  fail_usage("{}:{}{}: {}: {}", file, place.begin.line, from, key, what);
+std::string text_of(const NetworkValue& value) {
+  return std::visit([](const auto& held) { return fmt::format("{}", held); }, value);
 }
 
-NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::string& file,
-                      const std::string& key) {
-  const auto fail_here = [&](const std::string& what) {
-    fail_in_file(file, node.source(), scope.from, key, what);
-  };
+std::string hint_at(std::string_view name, const std::vector<std::string_view>& known) {
+  const std::string near = nearest(name, known);
+  return near.empty() ? "" : fmt::format(" (did you mean {}?)", one_line(near));
+}
+
+NetworkValue NetworkScope::value_of(const toml::node& node, const std::string& key) {
   if (const auto whole = node.value_exact<std::int64_t>()) return *whole;
   if (const auto number = node.value_exact<double>()) return *number;
   if (const auto flag = node.value_exact<bool>()) return *flag;
   const auto text = node.value_exact<std::string>();
-  if (!text)
-    fail_here("this is a date, a time, a list or a table. Write a number, a text, true or false.");
+  if (!text) {
+    fail_at(node, key,
+            "this is a date, a time, a list or a table. Write a number, a text, true or false.");
+  }
   std::string result;
   for (std::size_t at = 0; at < text->size();) {
     if ((*text)[at] != '$') {
@@ -114,46 +114,36 @@ NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::st
     }
     const std::size_t end = end_of_name(*text, at + 1);
     const std::string name = text->substr(at + 1, end - at - 1);
-    const auto found = scope.values.find(name);
-    if (found == scope.values.end()) {
-      std::vector<std::string_view> known;
-      for (const auto& [other, value] : scope.values) known.push_back(other);
-      fail_here(fmt::format("${} has no value here. The variables are ${}.", one_line(name),
-                            fmt::join(known, ", $")));
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      fail_at(node, key,
+              fmt::format("${} has no value here. The variables are ${}.", one_line(name),
+                          fmt::join(std::views::keys(values), ", $")));
     }
-    scope.used[name] = true;
+    used[name] = true;
     if (at == 0 && end == text->size()) return found->second;
-    std::visit([&](const auto& value) { result += fmt::format("{}", value); }, found->second);
+    result += text_of(found->second);
     if (result.size() > kLongestText) {
-      fail_here(fmt::format(
-          "this text has more than {} bytes with its variables. Use a shorter one.", kLongestText));
+      fail_at(node, key,
+              fmt::format("this text has more than {} bytes with its variables. Use a shorter one.",
+                          kLongestText));
     }
     at = end;
   }
   return result;
 }
 
-std::string NetworkBuilder::place(const toml::node& node, const NetworkScope& scope) const {
-  return fmt::format("{}:{}{}", file_, node.source().begin.line, scope.from);
-}
-
-void NetworkBuilder::fail_at(const toml::node& node, const NetworkScope& scope,
-                             const std::string& key, const std::string& what) const {
-  fail_in_file(file_, node.source(), scope.from, key, what);
-}
-
 NamedLayers NetworkBuilder::build() {
-  constants_ = {{"classes", std::int64_t{classes_}}};
-  NetworkScope scope{.values = constants_};
+  NetworkScope scope = constants_;
   if (const toml::table* variables = tables_["variables"].as_table()) {
     for (const auto& [key, node] : *variables) {
       const std::string name(key.str());
-      constants_[name] = value_of(node, scope, file_, one_line(name));
+      constants_.values[name] = scope.value_of(node, one_line(name));
     }
   }
-  scope.values = constants_;
+  scope = constants_;
   const toml::node* layers = tables_.get("layers");
-  if (!layers) fail_at(tables_, scope, "layers", "the network has none. Add layers = [ ... ].");
+  if (!layers) scope.fail_at(tables_, "layers", "the network has none. Add layers = [ ... ].");
   return list(*layers, "layers", scope, "");
 }
 
@@ -162,13 +152,13 @@ NamedLayers NetworkBuilder::list(const toml::node& node, const std::string& key,
   const toml::array* rows = node.as_array();
   const std::string example = fmt::format("{} = [ {{type = \"relu\"}}, ... ].", key);
   if (!rows || rows->empty()) {
-    fail_at(node, scope, key,
-            (rows ? "the list has no layers. Write " : "this is no list. Write ") + example);
+    scope.fail_at(node, key,
+                  (rows ? "the list has no layers. Write " : "this is no list. Write ") + example);
   }
   NamedLayers layers;
   for (std::size_t i = 0; i < rows->size(); ++i) {
     const toml::table* row = (*rows)[i].as_table();
-    if (!row) fail_at((*rows)[i], scope, key, "a layer is a table. Write " + example);
+    if (!row) scope.fail_at((*rows)[i], key, "a layer is a table. Write " + example);
     add(*row, scope, path, layers, open_.empty() && i + 1 == rows->size());
   }
   return layers;
@@ -181,26 +171,27 @@ void NetworkBuilder::add(const toml::table& row, NetworkScope& scope, const std:
   if (repeat) {
     const toml::array* range = repeat->as_array();
     const auto number = [&](const toml::node& node) {
-      const NetworkValue value = value_of(node, scope, file_, "repeat");
+      const NetworkValue value = scope.value_of(node, "repeat");
       const auto* whole = std::get_if<std::int64_t>(&value);
       if (!whole || *whole < 0 || *whole > kMostRepeats) {
-        fail_at(node, scope, "repeat",
-                fmt::format("it needs whole numbers from 0 to {}. Write repeat = 3, or [1, 3].",
-                            kMostRepeats));
+        scope.fail_at(
+            node, "repeat",
+            fmt::format("it needs whole numbers from 0 to {}. Write repeat = 3, or [1, 3].",
+                        kMostRepeats));
       }
       return *whole;
     };
     if (range && range->size() != 2)
-      fail_at(*repeat, scope, "repeat", "a range has two ends. Write [1, 3].");
+      scope.fail_at(*repeat, "repeat", "a range has two ends. Write [1, 3].");
     begin = range ? number((*range)[0]) : 0;
     end = range ? number((*range)[1]) + 1 : number(*repeat);
     if (end <= begin)
-      fail_at(*repeat, scope, "repeat", "it repeats nothing. Write a larger number.");
+      scope.fail_at(*repeat, "repeat", "it repeats nothing. Write a larger number.");
   }
   for (std::int64_t i = begin; i < end; ++i) {
     if (++made_ > kMostLayers) {
-      fail_at(row, scope, "layers",
-              fmt::format("there are more than {} layers. Use fewer.", kMostLayers));
+      scope.fail_at(row, "layers",
+                    fmt::format("there are more than {} layers. Use fewer.", kMostLayers));
     }
     if (repeat) scope.values["i"] = i;
     std::string name;
@@ -215,17 +206,17 @@ void NetworkBuilder::add(const toml::table& row, NetworkScope& scope, const std:
 
 std::string NetworkBuilder::type_of(const toml::table& row, NetworkScope& scope) {
   const toml::node* node = row.get("type");
-  if (!node) fail_at(row, scope, "type", "it is missing. Add type = and the name of a layer.");
-  const NetworkValue value = value_of(*node, scope, file_, "type");
+  if (!node) scope.fail_at(row, "type", "it is missing. Add type = and the name of a layer.");
+  const NetworkValue value = scope.value_of(*node, "type");
   const auto* type = std::get_if<std::string>(&value);
-  if (!type) fail_at(*node, scope, "type", "this is no text. Write the name of a layer.");
+  if (!type) scope.fail_at(*node, "type", "this is no text. Write the name of a layer.");
   return *type;
 }
 
 std::string NetworkBuilder::name_of(const toml::table& row, NetworkScope& scope,
                                     const std::string& path, std::string& name) {
   const std::string type = type_of(row, scope);
-  TomlRow reader(*this, row, scope, type, path);
+  LayerRow reader(*this, row, scope, type, path);
   name = reader.name("name", type);
   const auto full = [&] { return path + (path.empty() || name.empty() ? "" : "/") + name; };
   if (!row.get("name")) {
@@ -240,17 +231,14 @@ std::string NetworkBuilder::name_of(const toml::table& row, NetworkScope& scope,
 void NetworkBuilder::take(const std::string& path, const toml::table& row,
                           const NetworkScope& scope) {
   std::string name = path;  // in exported files, where a.b is also layer b of chain a
-  std::replace(name.begin(), name.end(), '/', '.');
-  const auto [other, is_new] = taken_.emplace(name, place(row, scope));
+  std::ranges::replace(name, '/', '.');
+  const auto [other, is_new] = taken_.emplace(name, scope.place(row));
   if (!is_new) {
-    fail_at(row, scope, "name",
-            fmt::format("the layer {} is also in {}. Use another name{}.", name, other->second,
-                        row.get("repeat") ? ", such as name = \"dense$i\"" : ""));
+    scope.fail_at(
+        row, "name",
+        fmt::format("the layer {} is also in {}. Use another name{}.", name, other->second,
+                    row.get("repeat") ? ", such as name = \"dense$i\"" : ""));
   }
-}
-
-const toml::table* NetworkBuilder::block_called(const std::string& type) const {
-  return tables_[kBlocks][type].as_table();
 }
 
 std::unique_ptr<Layer> NetworkBuilder::make(const toml::table& row, NetworkScope& scope,
@@ -261,54 +249,53 @@ std::unique_ptr<Layer> NetworkBuilder::make(const toml::table& row, NetworkScope
     ~Deeper() { --depth; }
   } const deeper{++depth_};
   if (depth_ > kMostDepth) {
-    fail_at(
-        row, scope, "type",
+    scope.fail_at(
+        row, "type",
         fmt::format("more than {} layers and blocks contain each other. Use fewer.", kMostDepth));
   }
-  if (const toml::table* block = block_called(type))
+  if (const toml::table* block = tables_["block"][type].as_table())
     return make_block(row, *block, type, scope, path, position);
   const LayerKind* kind = find_or_null(layer_kinds(), type);
   if (kind == nullptr) {
     std::vector<std::string_view> known;
     for (const LayerKind& entry : layer_kinds()) known.push_back(entry.name);
-    if (const toml::table* blocks = tables_[kBlocks].as_table())
+    if (const toml::table* blocks = tables_["block"].as_table())
       for (const auto& [name, block] : *blocks) known.push_back(name.str());
-    const std::string near = nearest(type, known);
-    fail_at(*row.get("type"), scope, "type",
-            fmt::format("there is no layer \"{}\"{}. --list shows all.", one_line(type),
-                        near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+    scope.fail_at(*row.get("type"), "type",
+                  fmt::format("there is no layer \"{}\"{}. --list shows all.", one_line(type),
+                              hint_at(type, known)));
   }
   // Other layers compute with the words' numbers, and an embedding with numbers that are no words.
-  const bool needed = words_ && position.first;
+  const bool needed = network_.words && position.first;
   if ((type == "embedding") != needed) {
-    fail_at(row, scope, "type",
-            needed ? "texts need an embedding first. Begin with type = \"embedding\"."
-                   : "an embedding is the first layer of a network for texts. Remove it.");
+    scope.fail_at(row, "type",
+                  needed ? "texts need an embedding first. Begin with type = \"embedding\"."
+                         : "an embedding is the first layer of a network for texts. Remove it.");
   }
-  TomlRow reader(*this, row, scope, type, path);
+  LayerRow reader(*this, row, scope, type, path);
   std::unique_ptr<Layer> layer = kind->make(reader);
   reader.finish(position.of_block);
   if (!reader.has_layers()) take(path, row, scope);
   if (network_.built_in) return layer;
-  return std::make_unique<PlacedLayer>(std::move(layer), place(row, scope),
+  return std::make_unique<PlacedLayer>(std::move(layer), scope.place(row),
                                        position.last ? classes_ : 0);
 }
 
 NetworkScope NetworkBuilder::scope_of_block(const toml::table& row, const toml::table& block,
                                             NetworkScope& scope) {
-  NetworkScope inner{.values = constants_};
+  NetworkScope inner = constants_;
   inner.from = fmt::format(" (used in line {})", row.source().begin.line);
   const auto set = [&](const toml::table& table, NetworkScope& named) {
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
       if (name != "type" && name != "name" && name != "repeat")
-        inner.values[name] = value_of(node, named, file_, one_line(name));
+        inner.values[name] = named.value_of(node, one_line(name));
     }
   };
   if (const toml::node* defaults = block.get("defaults")) {
     if (!defaults->is_table())
-      fail_at(*defaults, scope, "defaults", "this is no table. Write defaults = {stride = 1}.");
-    NetworkScope constants{.values = constants_};
+      scope.fail_at(*defaults, "defaults", "this is no table. Write defaults = {stride = 1}.");
+    NetworkScope constants = constants_;
     set(*defaults->as_table(), constants);
   }
   set(row, scope);
@@ -318,9 +305,9 @@ NetworkScope NetworkBuilder::scope_of_block(const toml::table& row, const toml::
 std::unique_ptr<Layer> NetworkBuilder::make_block(const toml::table& row, const toml::table& block,
                                                   const std::string& type, NetworkScope& scope,
                                                   const std::string& path, Position position) {
-  if (std::find(open_.begin(), open_.end(), type) != open_.end()) {
-    fail_at(row, scope, "type",
-            fmt::format("the block {} contains itself. Use another layer.", type));
+  if (std::ranges::count(open_, type) > 0) {
+    scope.fail_at(row, "type",
+                  fmt::format("the block {} contains itself. Use another layer.", type));
   }
   NetworkScope inner = scope_of_block(row, block, scope);
   open_.push_back(type);
@@ -330,8 +317,8 @@ std::unique_ptr<Layer> NetworkBuilder::make_block(const toml::table& row, const 
   for (const auto& [key, node] : row) {
     const std::string name(key.str());
     if (name == "type" || name == "name" || name == "repeat" || inner.used[name]) continue;
-    fail_at(node, scope, one_line(name),
-            fmt::format("the block {} does not use ${}. Remove it.", type, one_line(name)));
+    scope.fail_at(node, one_line(name),
+                  fmt::format("the block {} does not use ${}. Remove it.", type, one_line(name)));
   }
   return layer;
 }

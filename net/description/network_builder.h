@@ -6,10 +6,12 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
-#include "net/description/layer_row.h"
+#include "net/chain.h"
+#include "src/base/check.h"
 #include "src/files/toml.h"
 
 namespace lockstep {
@@ -17,22 +19,34 @@ namespace lockstep {
 /// A value in the file. A text "$name" stands for a variable.
 using NetworkValue = std::variant<std::int64_t, double, bool, std::string>;
 
+/// The value as a text.
+std::string text_of(const NetworkValue& value);
+
+/// " (did you mean relu?)" if one of `known` is near to `name`. Else it is empty.
+std::string hint_at(std::string_view name, const std::vector<std::string_view>& known);
+
 /// The variables that a row may name.
 struct NetworkScope {
-  std::map<std::string, NetworkValue> values;
+  std::string file;
+  std::map<std::string, NetworkValue> values = {};
   std::map<std::string, bool> used = {};  ///< of those that a block's row passes
   /// " (used in line 7)" within a block; for errors.
   std::string from = {};
+
+  /// "net.toml:7": the place of a node or a key.
+  template <class Node>
+  std::string place(const Node& node) const {
+    return fmt::format("{}:{}{}", file, node.source().begin.line, from);
+  }
+  /// Throws the usage Error "net.toml:7: key: what".
+  template <class Node>
+  [[noreturn]] void fail_at(const Node& node, const std::string& key,
+                            const std::string& what) const {
+    fail_usage("{}: {}: {}", place(node), key, what);
+  }
+  /// The value of `node` with variables replaced. Throws the usage Error.
+  NetworkValue value_of(const toml::node& node, const std::string& key);
 };
-
-/// Throws the usage Error "net.toml:7: key: what".
-[[noreturn]] void fail_in_file(const std::string& file, const toml::source_region& place,
-                               const std::string& from, const std::string& key,
-                               const std::string& what);
-
-/// The value of `node` with variables replaced. Throws the usage Error.
-NetworkValue value_of(const toml::node& node, NetworkScope& scope, const std::string& file,
-                      const std::string& key);
 
 /// A parsed file. Layers are made from it again for each Model.
 struct NetworkFile {
@@ -41,9 +55,6 @@ struct NetworkFile {
   bool words = false;
   /// Its errors name no line, because users cannot change it.
   bool built_in = false;
-
-  NetworkFile(std::string name, toml::table parsed)
-      : file(std::move(name)), tables(std::move(parsed)) {}
 };
 
 /// Makes the layers once. The file outlives it. One thread.
@@ -52,15 +63,14 @@ class NetworkBuilder {
   NetworkBuilder(const NetworkFile& network, int classes)
       : network_(network),
         tables_(network.tables),
-        file_(network.file),
-        words_(network.words),
-        classes_(classes) {}
+        classes_(classes),
+        constants_{network.file, {{"classes", std::int64_t{classes}}}} {}
 
   /// The layers of the list `layers` at the top. Throws the usage Error.
   NamedLayers build();
 
  private:
-  friend class TomlRow;
+  friend class LayerRow;
 
   /// The place of a row in its list.
   struct Position {
@@ -89,22 +99,16 @@ class NetworkBuilder {
   /// Notes the full name of a layer that contains no others.
   void take(const std::string& path, const toml::table& row, const NetworkScope& scope);
   std::string type_of(const toml::table& row, NetworkScope& scope);
-  const toml::table* block_called(const std::string& type) const;
-  std::string place(const toml::node& node, const NetworkScope& scope) const;
-  [[noreturn]] void fail_at(const toml::node& node, const NetworkScope& scope,
-                            const std::string& key, const std::string& what) const;
 
   const NetworkFile& network_;
   const toml::table& tables_;
-  const std::string& file_;
-  const bool words_;
   const int classes_;
   int made_ = 0;
-  int depth_ = 0;                                  ///< layers and blocks around the current row
-  std::map<std::string, NetworkValue> constants_;  ///< the variables that every row may name
-  std::map<std::string, std::string> taken_;       ///< full names and their places
-  std::set<std::string> named_;                    ///< all full names
-  std::vector<std::string> open_;                  ///< blocks around the current row
+  int depth_ = 0;                             ///< layers and blocks around the current row
+  NetworkScope constants_;                    ///< the variables that every row may name
+  std::map<std::string, std::string> taken_;  ///< full names and their places
+  std::set<std::string> named_;               ///< all full names
+  std::vector<std::string> open_;             ///< blocks around the current row
 };
 
 }  // namespace lockstep

@@ -20,12 +20,11 @@ constexpr int kAssumedClasses = 10;
 constexpr const char* kAdvice = "Correct the line.";
 
 /// The shape of `sample = [height, width, channels]` or, for texts, [words].
-Shape sample_of(const NetworkFile& network) {
-  NetworkScope scope;
-  const toml::node* node = network.tables.get("sample");
+Shape sample_of(const toml::table& top, const NetworkScope& scope) {
+  const toml::node* node = top.get("sample");
   const auto fail_here = [&](const char* what) {
-    fail_in_file(
-        network.file, node ? node->source() : network.tables.source(), "", "sample",
+    scope.fail_at(
+        node ? *node : top, "sample",
         fmt::format("{}. Write sample = [height, width, channels], or [words] for texts.", what));
   };
   if (!node) fail_here("it is missing");
@@ -43,79 +42,87 @@ Shape sample_of(const NetworkFile& network) {
   return {1, numbers[0], numbers[1], numbers[2]};
 }
 
+/// A key at the top of a file.
+struct TopKey {
+  std::string_view name;
+  toml::node_type type = toml::node_type::none;  ///< none: another function checks it
+  const char* error = "";                        ///< of another type
+};
+
+constexpr TopKey kTopKeys[] = {
+    {"about", toml::node_type::string, "this is no text. Write about = \"...\"."},
+    {"sample"},
+    {"other_images", toml::node_type::boolean,
+     "this is neither true nor false. Write one of them."},
+    {"smallest", toml::node_type::integer,
+     "this is no whole number above 0. Write the least height and width."},
+    {"whitens", toml::node_type::string, "this is no text. Write whitens = \"...\"."},
+    {"layers"},
+    {"recipe", toml::node_type::table, "this is no table. Write [recipe]."},
+    {"block", toml::node_type::table, "this is no table. Write [block.NAME]."},
+    {"variables", toml::node_type::table, "this is no table. Write [variables]."}};
+
 /// Checks the keys at the top, and the form of those that no layer reads.
-void check_top(const NetworkFile& network) {
-  const std::vector<std::string_view> known{"about",    "sample",  "other_images",
-                                            "smallest", "whitens", "layers",
-                                            "recipe",   "block",   "variables"};
-  for (const auto& [key, node] : network.tables) {
-    const std::string name(key.str());
-    const auto fail_here = [&](const std::string& what) {
-      fail_in_file(network.file, key.source(), "", one_line(name), what);
-    };
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      const std::string near = nearest(name, known);
-      fail_here(fmt::format("there is no such key{}. Use {}.",
-                            near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
-                            fmt::join(known, ", ")));
+void check_top(const toml::table& top, const NetworkScope& scope) {
+  for (const auto& [key, node] : top) {
+    const auto* const known = std::ranges::find(kTopKeys, key.str(), &TopKey::name);
+    if (known == std::end(kTopKeys)) {
+      std::vector<std::string_view> names;
+      for (const TopKey& one : kTopKeys) names.push_back(one.name);
+      scope.fail_at(key, one_line(std::string(key.str())),
+                    fmt::format("there is no such key{}. Use {}.", hint_at(key.str(), names),
+                                fmt::join(names, ", ")));
     }
-    if ((name == "about" || name == "whitens") && !node.is_string())
-      fail_here(fmt::format("this is no text. Write {} = \"...\".", name));
-    if (name == "other_images" && !node.is_boolean())
-      fail_here("this is neither true nor false. Write one of them.");
-    if (name == "smallest" && node.value_exact<std::int64_t>().value_or(0) < 1)
-      fail_here("this is no whole number above 0. Write the least height and width.");
-    if ((name == "block" || name == "variables" || name == "recipe") && !node.is_table())
-      fail_here(
-          fmt::format("this is no table. Write [{}].", name == "block" ? "block.NAME" : name));
+    const bool other = known->type != toml::node_type::none && known->type != node.type();
+    if (other || (known->name == "smallest" && node.value_or(std::int64_t{1}) < 1))
+      scope.fail_at(key, std::string(known->name), known->error);
   }
-  const toml::table* blocks = network.tables["block"].as_table();
+  const toml::table* blocks = top["block"].as_table();
   if (!blocks) return;
   for (const auto& [key, node] : *blocks) {
     const std::string name(key.str());
     if (find_or_null(layer_kinds(), name))
-      fail_in_file(network.file, key.source(), "", name, "a layer has this name. Use another one.");
+      scope.fail_at(key, name, "a layer has this name. Use another one.");
     if (!node.is_table())
-      fail_in_file(network.file, key.source(), "", one_line(name),
-                   "this is no table. Write [block.NAME].");
+      scope.fail_at(key, one_line(name), "this is no table. Write [block.NAME].");
   }
 }
 
 /// The values of [recipe] as texts.
-Recipe recipe_of(const NetworkFile& network) {
+Recipe recipe_of(const toml::table& top, NetworkScope scope) {
   Recipe recipe;
-  const toml::table* table = network.tables["recipe"].as_table();
+  const toml::table* table = top["recipe"].as_table();
   if (!table) return recipe;
-  NetworkScope scope;
   for (const auto& [key, node] : *table) {
     const std::string name(key.str());
-    const auto text_of = [&](const toml::node& value) {
-      return std::visit([](const auto& held) { return fmt::format("{}", held); },
-                        value_of(value, scope, network.file, one_line(name)));
-    };
     std::vector<std::string> texts;
+    const auto add = [&](const toml::node& value) {
+      texts.push_back(text_of(scope.value_of(value, one_line(name))));
+    };
     if (const toml::array* list = node.as_array()) {
-      for (const toml::node& value : *list) texts.push_back(text_of(value));
+      for (const toml::node& value : *list) add(value);
     } else {
-      texts.push_back(text_of(node));
+      add(node);
     }
     recipe.emplace_back(name, fmt::format("{}", fmt::join(texts, "\n")));
   }
   return recipe;
 }
 
-ModelEntry entry_of(const std::string& name, std::shared_ptr<NetworkFile> network) {
-  check_top(*network);
+ModelEntry entry_of(const std::string& name, NetworkFile file) {
+  const NetworkScope scope{file.file};
+  check_top(file.tables, scope);
+  const Shape sample = sample_of(file.tables, scope);
+  file.words = sample.rank() == 2;
+  const auto network = std::make_shared<const NetworkFile>(std::move(file));
   const toml::table& top = network->tables;
-  const Shape sample = sample_of(*network);
-  network->words = sample.rank() == 2;
   ModelEntry entry{
       .name = name,
-      .about = top["about"].value_or(std::string("the network of ") + network->file),
+      .about = top["about"].value_or("the network of " + network->file),
       .sample = sample,
       .any_image = top["other_images"].value_or(true),
       .build = [network](Shape, int classes) { return NetworkBuilder(*network, classes).build(); },
-      .recipe = recipe_of(*network),
+      .recipe = recipe_of(top, scope),
       .words = network->words,
       .smallest = top["smallest"].value_or(std::int64_t{1})};
   if (const auto layer = top["whitens"].value<std::string>()) {
@@ -167,7 +174,7 @@ std::string read_network_file(const std::filesystem::path& file) {
   const std::string name = file.string();
   std::string text = read_toml("--model", file, kMostBytes);
   std::erase(text, '\r');
-  std::replace(text.begin(), text.end(), '\t', ' ');
+  std::ranges::replace(text, '\t', ' ');
   int number = 0;
   for (const std::string& line : lines_of(text)) {
     ++number;
@@ -183,8 +190,7 @@ ModelEntry network_entry(const std::string& name, const std::string& text,
                          const std::string& file) {
   if (text.size() > kMostBytes)  // of a checkpoint
     fail_usage("the network of {} has more than {} bytes. Use another file.", file, kMostBytes);
-  ModelEntry entry =
-      entry_of(name, std::make_shared<NetworkFile>(file, parse_toml(text, file, kAdvice)));
+  ModelEntry entry = entry_of(name, {.file = file, .tables = parse_toml(text, file, kAdvice)});
   entry.build(entry.sample, kAssumedClasses);
   entry.own = true;
   return entry;
@@ -192,9 +198,8 @@ ModelEntry network_entry(const std::string& name, const std::string& text,
 
 ModelEntry built_in_network(const std::string& name, const std::string& text) {
   const std::string file = name + ".toml";
-  auto network = std::make_shared<NetworkFile>(file, parse_toml(text, file, kAdvice));
-  network->built_in = true;
-  return entry_of(name, network);
+  return entry_of(name,
+                  {.file = file, .tables = parse_toml(text, file, kAdvice), .built_in = true});
 }
 
 ModelEntry model_called(const std::string& name, const std::string& text, const std::string& file) {
@@ -204,9 +209,8 @@ ModelEntry model_called(const std::string& name, const std::string& text, const 
 std::string network_difference(const std::string& before, const std::string& now) {
   if (is_same_network(before, now)) return "";
   const auto then = rows_of(before), is = rows_of(now);
-  const auto [was, row] = std::mismatch(
-      then.begin(), then.end(), is.begin(), is.end(),
-      [](const TomlRow& a, const TomlRow& b) { return a.significant == b.significant; });
+  const auto [was, row] =
+      std::ranges::mismatch(then, is, {}, &TomlRow::significant, &TomlRow::significant);
   if (row == is.end() && was == then.end()) return "";
   const int number = row != is.end() ? row->number : was->number;
   return fmt::format("line {} is `{}`, not `{}`", number, row != is.end() ? row->text : "",

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct TrainedNetwork {
   SampleFormat format;
   /// Texts for readers of the file, by name.
   std::map<std::string, std::string> metadata = {};
+
+  std::span<const float> values(const Parameter& parameter) const {
+    return std::span(parameters).subspan(parameter.range.begin, parameter.range.count);
+  }
 };
 
 struct OnnxOptions {

@@ -33,17 +33,13 @@ void declare(onnx::Value& value, const char* name, int type, std::int64_t batch,
 /// (x - mean) / deviation of each channel, for pixels from 0 to 1.
 OnnxValue normalised(OnnxGraph& graph, const OnnxValue& x, const Normalisation& normalisation) {
   const std::int64_t channels = x.shape.back();
-  std::array<float, 4> mean{}, deviation{};
-  for (std::size_t c = 0; c < 4; ++c) {
-    mean[c] = normalisation.mean[c] / 255;
-    deviation[c] = normalisation.deviation[c] / 255;
-  }
-  const auto constant = [&](const char* name, const std::array<float, 4>& values) {
-    return graph.constant(name, {channels, 1, 1},
-                          {values.data(), static_cast<std::size_t>(channels)});
+  const auto constant = [&](const char* name, std::array<float, 4> values) {
+    for (float& value : values) value /= 255;
+    return graph.constant(name, {channels, 1, 1}, std::span(values.data(), channels));
   };
-  const std::string centred = graph.node("Sub", {x.name, constant("mean", mean)});
-  return {graph.node("Div", {centred, constant("deviation", deviation)}), x.shape, true};
+  const std::string centred = graph.node("Sub", {x.name, constant("mean", normalisation.mean)});
+  return {graph.node("Div", {centred, constant("deviation", normalisation.deviation)}), x.shape,
+          true};
 }
 
 /// The middle of an image, standardised by its own mean and deviation (src/data/augment.h).

@@ -24,54 +24,61 @@ OnnxValue result(const OnnxLayer& l, const std::string& name, const OnnxValue& l
   return {name, l.summary().output, like.channels_first && l.summary().output.rank() > 2};
 }
 
-/// A constant with one value per channel that is broadcast over the rest of `x`.
-std::string per_channel(OnnxLayer& l, const std::string& name, std::span<const float> values,
-                        const OnnxValue& x) {
-  Integers dims{static_cast<std::int64_t>(values.size())};
-  if (x.channels_first) dims.resize(x.shape.rank() - 1, 1);
-  return l.graph.constant(name, dims, values);
-}
-
-std::string gelu_of(OnnxGraph& graph, const std::string& x) {
-  const std::string scaled = graph.node("Div", {x, graph.constant(std::sqrt(2.0f))}),
-                    erf = graph.node("Erf", {scaled}),
-                    step = graph.node("Add", {erf, graph.constant(1)});
-  return graph.node("Mul", {graph.node("Mul", {x, step}), graph.constant(0.5f)});
+/// y of the activation `kind` of x.
+std::string unit(OnnxGraph& graph, std::string_view kind, const std::string& x) {
+  if (kind == "gelu") {
+    const std::string scaled = graph.node("Div", {x, graph.constant(std::sqrt(2.0f))}),
+                      erf = graph.node("Erf", {scaled}),
+                      step = graph.node("Add", {erf, graph.constant(1)});
+    return graph.node("Mul", {graph.node("Mul", {x, step}), graph.constant(0.5f)});
+  }
+  if (kind == "silu") return graph.node("Mul", {x, graph.node("Sigmoid", {x})});
+  if (kind == "hard_sigmoid")
+    return graph.node("HardSigmoid", {x}, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
+  return graph.node(kind == "relu" ? "Relu" : "HardSwish", {x});
 }
 
 /// The activation that is part of a layer.
-std::string activated(OnnxLayer& l, const std::string& name) {
-  if (l.number("relu") > 0) return l.graph.node("Relu", {name});
-  if (l.number("gelu") > 0) return gelu_of(l.graph, name);
-  if (l.number("hard_swish") > 0) return l.graph.node("HardSwish", {name});
+std::string activated(const OnnxLayer& l, const std::string& name) {
+  for (const char* kind : {"relu", "gelu", "hard_swish"})
+    if (l.number(kind) > 0) return unit(l.graph, kind, name);
   return name;
+}
+
+/// The result of the layer's one operator on `x`, whose further inputs are `more`.
+OnnxValue applied(const OnnxLayer& l, const OnnxValue& x, const char* operation,
+                  const std::vector<std::string>& more = {},
+                  const OnnxGraph::Attributes& attributes = {}) {
+  std::vector<std::string> inputs{x.name};
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  return result(l, activated(l, l.graph.node(operation, inputs, attributes)), x);
+}
+
+OnnxValue unit_layer(OnnxLayer& l) {
+  const OnnxValue& x = l.inputs[0];
+  return result(l, unit(l.graph, l.summary().kind, x.name), x);
 }
 
 OnnxValue convolution_layer(OnnxLayer& l) {
   const OnnxValue x = first(l);
   const std::int64_t axes = spatial_axes(x);
-  std::vector<std::string> inputs{x.name, l.constant(*l.find("weights"))};
-  if (const Parameter* biases = l.find("biases")) inputs.push_back(l.constant(*biases));
-  const std::string y = l.graph.node("Conv", inputs,
-                                     {{"strides", Integers(axes, l.integer("stride"))},
-                                      {"pads", Integers(2 * axes, l.integer("pad"))},
-                                      {"dilations", Integers(axes, l.integer("dilation"))},
-                                      {"group", l.integer("groups")}});
-  return result(l, activated(l, y), x);
+  return applied(l, x, "Conv", l.constants({"weights", "biases"}),
+                 {{"strides", Integers(axes, l.integer("stride"))},
+                  {"pads", Integers(2 * axes, l.integer("pad"))},
+                  {"dilations", Integers(axes, l.integer("dilation"))},
+                  {"group", l.integer("groups")}});
 }
 
 /// Over all features of a sample, or over the last extent.
 OnnxValue dense_layer(OnnxLayer& l) {
   OnnxValue x = last(l);
-  const Parameter &weights = *l.find("weights"), *biases = l.find("biases");
   if (l.summary().output.rank() == 2) {
     if (x.shape.rank() > 2) x.name = l.graph.node("Flatten", {x.name}, {{"axis", 1}});
-    std::vector<std::string> inputs{x.name, l.constant(weights)};
-    if (biases != nullptr) inputs.push_back(l.constant(*biases));
-    return result(l, activated(l, l.graph.node("Gemm", inputs, {{"transB", 1}})), x);
+    return applied(l, x, "Gemm", l.constants({"weights", "biases"}), {{"transB", 1}});
   }
+  const Parameter& weights = *l.find("weights");
   const std::int64_t rows = weights.shape[0], columns = weights.shape[1];
-  const std::span<const float> values = l.values(weights);
+  const std::span<const float> values = l.network.values(weights);
   std::vector<float> transposed(values.size());
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t column = 0; column < columns; ++column)
@@ -79,7 +86,7 @@ OnnxValue dense_layer(OnnxLayer& l) {
   }
   std::string y = l.graph.node(
       "MatMul", {x.name, l.graph.constant("weight_transposed", {columns, rows}, transposed)});
-  if (biases != nullptr) y = l.graph.node("Add", {y, l.constant(*biases)});
+  for (const std::string& biases : l.constants({"biases"})) y = l.graph.node("Add", {y, biases});
   return result(l, activated(l, y), x);
 }
 
@@ -89,11 +96,10 @@ OnnxValue pool_layer(OnnxLayer& l) {
   const std::int64_t axes = spatial_axes(x);
   Integers pads{l.integer("pad_left"), l.integer("pad_right")};
   if (axes == 2) pads = {l.integer("pad_top"), pads[0], l.integer("pad_bottom"), pads[1]};
-  const std::string y = l.graph.node(kMax ? "MaxPool" : "AveragePool", {x.name},
-                                     {{"kernel_shape", Integers(axes, l.integer("kernel"))},
-                                      {"strides", Integers(axes, l.integer("stride"))},
-                                      {"pads", pads}});
-  return result(l, activated(l, y), x);
+  return applied(l, x, kMax ? "MaxPool" : "AveragePool", {},
+                 {{"kernel_shape", Integers(axes, l.integer("kernel"))},
+                  {"strides", Integers(axes, l.integer("stride"))},
+                  {"pads", pads}});
 }
 
 template <bool kMax>
@@ -105,64 +111,27 @@ OnnxValue global_pool_layer(OnnxLayer& l) {
 }
 
 OnnxValue batch_norm_layer(OnnxLayer& l) {
-  const OnnxValue x = first(l);
-  const Parameter& beta = *l.find("beta");
-  const Parameter* gamma = l.find("gamma");
-  const std::vector<float> ones(beta.shape.count(), 1);
-  const std::string scale =
-      gamma != nullptr ? l.constant(*gamma) : l.graph.constant("ones", {beta.shape.count()}, ones);
-  const std::string y = l.graph.node("BatchNormalization",
-                                     {x.name, scale, l.constant(beta), l.constant(*l.find("mean")),
-                                      l.constant(*l.find("variance"))},
-                                     {{"epsilon", l.number("epsilon")}});
-  return result(l, activated(l, y), x);
+  std::vector<std::string> more = l.constants({"gamma", "beta", "mean", "variance"});
+  if (more.size() == 3) {  // without gamma
+    const std::int64_t channels = l.summary().output.back();
+    const std::vector<float> ones(channels, 1);
+    more.insert(more.begin(), l.graph.constant("ones", {channels}, ones));
+  }
+  return applied(l, first(l), "BatchNormalization", more, {{"epsilon", l.number("epsilon")}});
 }
 
 OnnxValue layer_norm_layer(OnnxLayer& l) {
-  const OnnxValue x = last(l);
-  return result(l,
-                l.graph.node("LayerNormalization",
-                             {x.name, l.constant(*l.find("gamma")), l.constant(*l.find("beta"))},
-                             {{"axis", -1}, {"epsilon", l.number("epsilon")}}),
-                x);
+  return applied(l, last(l), "LayerNormalization", l.constants({"gamma", "beta"}),
+                 {{"axis", -1}, {"epsilon", l.number("epsilon")}});
 }
 
 OnnxValue response_norm_layer(OnnxLayer& l) {
-  const OnnxValue x = first(l);
   const std::int64_t size = 2 * l.integer("radius") + 1;
-  return result(l,
-                l.graph.node("LRN", {x.name},
-                             {{"size", size},
-                              {"bias", l.number("bias")},
-                              {"alpha", l.number("alpha") * static_cast<float>(size)},
-                              {"beta", l.number("beta")}}),
-                x);
-}
-
-OnnxValue relu_layer(OnnxLayer& l) {
-  const OnnxValue& x = l.inputs[0];
-  return result(l, l.graph.node("Relu", {x.name}), x);
-}
-
-OnnxValue gelu_layer(OnnxLayer& l) {
-  const OnnxValue& x = l.inputs[0];
-  return result(l, gelu_of(l.graph, x.name), x);
-}
-
-OnnxValue silu_layer(OnnxLayer& l) {
-  const OnnxValue& x = l.inputs[0];
-  return result(l, l.graph.node("Mul", {x.name, l.graph.node("Sigmoid", {x.name})}), x);
-}
-
-OnnxValue hard_sigmoid_layer(OnnxLayer& l) {
-  const OnnxValue& x = l.inputs[0];
-  const OnnxGraph::Attributes line{{"alpha", 1.0f / 6}, {"beta", 0.5f}};
-  return result(l, l.graph.node("HardSigmoid", {x.name}, line), x);
-}
-
-OnnxValue hard_swish_layer(OnnxLayer& l) {
-  const OnnxValue& x = l.inputs[0];
-  return result(l, l.graph.node("HardSwish", {x.name}), x);
+  return applied(l, first(l), "LRN", {},
+                 {{"size", size},
+                  {"bias", l.number("bias")},
+                  {"alpha", l.number("alpha") * static_cast<float>(size)},
+                  {"beta", l.number("beta")}});
 }
 
 OnnxValue rescale_layer(OnnxLayer& l) {
@@ -173,19 +142,14 @@ OnnxValue rescale_layer(OnnxLayer& l) {
   return result(l, y, x);
 }
 
-OnnxValue flatten_layer(OnnxLayer& l) {
-  const OnnxValue x = last(l);
-  return result(l, l.graph.node("Flatten", {x.name}, {{"axis", 1}}), x);
-}
+OnnxValue flatten_layer(OnnxLayer& l) { return applied(l, last(l), "Flatten", {}, {{"axis", 1}}); }
 
-OnnxValue softmax_layer(OnnxLayer& l) {
-  const OnnxValue x = last(l);
-  return result(l, l.graph.node("Softmax", {x.name}, {{"axis", -1}}), x);
-}
+OnnxValue softmax_layer(OnnxLayer& l) { return applied(l, last(l), "Softmax", {}, {{"axis", -1}}); }
 
 OnnxValue embedding_layer(OnnxLayer& l) {
-  const std::string vectors = l.constant(*l.find("vectors"));
-  return result(l, l.graph.node("Gather", {vectors, l.inputs[0].name}, {{"axis", 0}}), l.inputs[0]);
+  const OnnxValue& words = l.inputs[0];
+  const std::string vectors = l.constants({"vectors"})[0];
+  return result(l, l.graph.node("Gather", {vectors, words.name}, {{"axis", 0}}), words);
 }
 
 /// Dropout and stochastic depth do nothing after training.
@@ -208,19 +172,21 @@ OnnxValue sum_layer(OnnxLayer& l) {
   const OnnxValue& a = l.inputs[0];
   const OnnxValue b =
       a.channels_first ? channels_first(l.graph, l.inputs[1]) : channels_last(l.graph, l.inputs[1]);
-  return result(l, activated(l, l.graph.node("Add", {a.name, b.name})), a);
+  return applied(l, a, "Add", {b.name});
 }
 
 /// x times the factors of each channel and sample.
 OnnxValue channel_scale_layer(OnnxLayer& l) {
-  const OnnxValue x = first(l), factors = channels_first(l.graph, l.inputs[1]);
-  return result(l, l.graph.node("Mul", {x.name, factors.name}), x);
+  const OnnxValue x = first(l);
+  return applied(l, x, "Mul", {channels_first(l.graph, l.inputs[1]).name});
 }
 
 OnnxValue layer_scale_layer(OnnxLayer& l) {
   const OnnxValue& x = l.inputs[0];
-  const std::string values = per_channel(l, "values", l.values(*l.find("values")), x);
-  return result(l, l.graph.node("Mul", {x.name, values}), x);
+  const std::span<const float> values = l.network.values(*l.find("values"));
+  Integers dims{std::ssize(values)};
+  if (x.channels_first) dims.resize(x.shape.rank() - 1, 1);
+  return applied(l, x, "Mul", {l.graph.constant("values", dims, values)});
 }
 
 /// A row of zeros comes in front of each sample, and the token is added to it. So nothing depends
@@ -230,18 +196,15 @@ OnnxValue class_token_layer(OnnxLayer& l) {
   const std::int64_t channels = x.shape.back(), length = l.summary().output[1];
   if (x.shape.rank() == 4)
     x.name = l.graph.node("Reshape", {x.name, l.graph.integers("shape", {0, -1, channels})});
-  const std::span<const float> token = l.values(*l.find("values"));
+  const std::span<const float> token = l.network.values(*l.find("values"));
   std::vector<float> rows(length * channels);
   std::copy(token.begin(), token.end(), rows.begin());
-  const std::string longer =
-      l.graph.node("Pad", {x.name, l.graph.integers("pads", {0, 1, 0, 0, 0, 0})});
-  return result(
-      l, l.graph.node("Add", {longer, l.graph.constant("token", {1, length, channels}, rows)}), x);
+  x.name = l.graph.node("Pad", {x.name, l.graph.integers("pads", {0, 1, 0, 0, 0, 0})});
+  return applied(l, x, "Add", {l.graph.constant("token", {1, length, channels}, rows)});
 }
 
 OnnxValue position_embedding_layer(OnnxLayer& l) {
-  const OnnxValue x = last(l);
-  return result(l, l.graph.node("Add", {x.name, l.constant(*l.find("values"))}), x);
+  return applied(l, last(l), "Add", l.constants({"values"}));
 }
 
 OnnxValue first_token_layer(OnnxLayer& l) {
@@ -293,19 +256,19 @@ constexpr Kind kKinds[] = {{"attention", attention_layer},
                            {"embedding", embedding_layer},
                            {"first_token", first_token_layer},
                            {"flatten", flatten_layer},
-                           {"gelu", gelu_layer},
+                           {"gelu", unit_layer},
                            {"global_average_pool", global_pool_layer<false>},
                            {"global_max_pool", global_pool_layer<true>},
-                           {"hard_sigmoid", hard_sigmoid_layer},
-                           {"hard_swish", hard_swish_layer},
+                           {"hard_sigmoid", unit_layer},
+                           {"hard_swish", unit_layer},
                            {"layer_norm", layer_norm_layer},
                            {"layer_scale", layer_scale_layer},
                            {"max_pool", pool_layer<true>},
                            {"position_embedding", position_embedding_layer},
-                           {"relu", relu_layer},
+                           {"relu", unit_layer},
                            {"rescale", rescale_layer},
                            {"response_norm", response_norm_layer},
-                           {"silu", silu_layer},
+                           {"silu", unit_layer},
                            {"softmax", softmax_layer},
                            {"stochastic_depth", same_layer},
                            {"subsample", subsample_layer},
@@ -346,24 +309,22 @@ const Parameter* OnnxLayer::find(const std::string& own_name) const {
   return nullptr;
 }
 
-std::span<const float> OnnxLayer::values(const Parameter& parameter) const {
-  return std::span(network.parameters).subspan(parameter.range.begin, parameter.range.count);
-}
-
-std::string OnnxLayer::constant(const Parameter& parameter) const {
-  std::vector<float> moved(parameter.shape.count());
-  to_pytorch(parameter, values(parameter), moved.data());
+std::vector<std::string> OnnxLayer::constants(std::initializer_list<const char*> own_names) const {
+  std::vector<std::string> names;
   graph.scope("");
-  const std::string name =
-      graph.constant(pytorch_name(parameter.name), pytorch_shape(parameter), moved);
+  for (const char* own_name : own_names) {
+    const Parameter* const parameter = find(own_name);
+    if (parameter == nullptr) continue;
+    names.push_back(graph.constant(pytorch_name(parameter->name), pytorch_shape(*parameter),
+                                   to_pytorch(*parameter, network.values(*parameter))));
+  }
   graph.scope(summary().name);
-  return name;
+  return names;
 }
 
 OnnxValue onnx_layer(OnnxLayer& layer) {
   const std::string& kind = layer.summary().kind;
-  const auto* const found = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                         [&](const Kind& each) { return each.name == kind; });
+  const auto* const found = std::ranges::find(kKinds, kind, &Kind::name);
   require(found != std::end(kKinds),
           "the layer {} has the kind {}, which has no ONNX form. Export to .safetensors instead.",
           layer.summary().name, kind);

@@ -35,9 +35,9 @@ struct OnnxLayer {
   std::int64_t integer(const char* name) const;
   /// The layer's parameter "weights", "biases", ...; null if it has none of this name.
   const Parameter* find(const std::string& own_name) const;
-  std::span<const float> values(const Parameter& parameter) const;
-  /// A parameter as a constant in PyTorch's order, by PyTorch's name.
-  std::string constant(const Parameter& parameter) const;
+  /// Those of the parameters that the layer has, as constants in PyTorch's order, by PyTorch's
+  /// names.
+  std::vector<std::string> constants(std::initializer_list<const char*> own_names) const;
 };
 
 /// The value that the layer returns. Throws Error if its kind has no ONNX form.

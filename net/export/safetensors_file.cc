@@ -1,5 +1,5 @@
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "net/export/export.h"
 #include "net/pytorch_names.h"
@@ -12,27 +12,23 @@ std::string safetensors_file(const TrainedNetwork& network) {
   header["__metadata__"] = network.metadata;
   header["__metadata__"]["format"] = "pt";
   std::size_t bytes = 0;
-  const auto& parameters = network.layout.parameters;
   // The arena begins with the last layer, and a file with the first.
-  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
-    const std::size_t end = bytes + parameter->shape.count() * sizeof(float);
-    header[pytorch_name(parameter->name)] = {
-        {"dtype", "F32"}, {"shape", pytorch_shape(*parameter)}, {"data_offsets", {bytes, end}}};
+  const auto parameters = std::views::reverse(network.layout.parameters);
+  for (const Parameter& parameter : parameters) {
+    const std::size_t end = bytes + parameter.shape.count() * sizeof(float);
+    header[pytorch_name(parameter.name)] = {
+        {"dtype", "F32"}, {"shape", pytorch_shape(parameter)}, {"data_offsets", {bytes, end}}};
     bytes = end;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   text.resize(round_up(text.size(), sizeof(std::uint64_t)), ' ');
   const std::uint64_t length = text.size();
-  std::string file(sizeof length + length + bytes, '\0');
-  std::memcpy(file.data(), &length, sizeof length);
-  std::memcpy(file.data() + sizeof length, text.data(), length);
-  auto* to = reinterpret_cast<float*>(file.data() + sizeof length + length);
-  for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
-    to_pytorch(*parameter,
-               {&network.parameters[parameter->range.begin],
-                static_cast<std::size_t>(parameter->range.count)},
-               to);
-    to += parameter->range.count;
+  std::string file;
+  file.reserve(sizeof length + length + bytes);
+  file.append(reinterpret_cast<const char*>(&length), sizeof length).append(text);
+  for (const Parameter& parameter : parameters) {
+    const std::vector<float> values = to_pytorch(parameter, network.values(parameter));
+    file.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
   }
   return file;
 }

@@ -42,21 +42,20 @@ class AffineLayer : public Layer {
     } catch (const Error& error) {
       throw Error("layer " + setup.name + ": " + error.what(), error.exit_code());
     }
-    const std::int64_t filters = weights[0];
-    const std::int64_t area = weights.row() / weights.back();
-    const auto ends = static_cast<float>(weights.row() + filters * area);
+    const std::int64_t filters = weights[0], inputs = weights.row(),
+                       outputs = filters * (inputs / weights.back());
+    const auto root = [](float of, std::int64_t ends) {
+      return std::sqrt(of / static_cast<float>(ends));
+    };
     Init begin{Init::Kind::truncated_normal, init_.weight_deviation, init_.dirac};
-    if (init_.he != He::none) {
-      const std::int64_t ends_of = init_.he == He::inputs ? weights.row() : filters * area;
-      begin.scale = std::sqrt(2 / static_cast<float>(ends_of));
-    }
-    if (init_.lecun) begin.scale = std::sqrt(1 / static_cast<float>(weights.row()));
-    if (init_.glorot) begin = {Init::Kind::uniform, std::sqrt(6 / ends), init_.dirac};
+    if (init_.he != He::none) begin.scale = root(2, init_.he == He::inputs ? inputs : outputs);
+    if (init_.lecun) begin.scale = root(1, inputs);
+    if (init_.glorot) begin = {Init::Kind::uniform, root(6, inputs + outputs), init_.dirac};
     if (init_.uniform > 0) begin = {Init::Kind::uniform, init_.uniform, init_.dirac};
     setup.parameter("weights", weights, begin, init_.l2, init_.frozen ? 0.0f : 1.0f);
     if (init_.biases) setup.parameter("biases", {filters}, {Init::Kind::constant, init_.bias});
     setup.scratch(plan_->scratch_bytes());
-    multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(weights.row());
+    multiply_adds_ = static_cast<double>(out.count()) * static_cast<double>(inputs);
   }
 
   /// Setup::plan() of the layer.

@@ -34,7 +34,7 @@ struct Transpose {
   const T* from;
   T* to;
   Extents e;
-  bool aligned() const { return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)); }
+  bool aligned() const { return aligned_for_packs<kWidth>(from, to); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
@@ -230,26 +230,21 @@ class AttentionLayer : public Layer {
   };
 
   void plan(Setup& setup) {
-    const std::int64_t count = at_once_ * heads_;
-    ProductSpec spec{.type = type_, .result = type_, .count = count, .rows = padded_};
-    const auto make = [&] {
+    ProductSpec spec{.type = type_, .result = type_, .count = at_once_ * heads_, .rows = padded_};
+    const auto make = [&](std::int64_t columns, std::int64_t inner) {
+      spec.columns = columns;
+      spec.inner = inner;
       auto plan = setup.device.product(spec);
       plan_bytes_ = std::max(plan_bytes_, plan->scratch_bytes());
       return plan;
     };
-    spec.columns = size_;
-    spec.inner = padded_;
-    means_ = make();
+    means_ = make(size_, padded_);
     spec.transposed_a = true;
-    transposed_ = make();
-    scores_ = setup.device.product({.type = type_,
-                                    .result = Type::f32,
-                                    .count = count,
-                                    .rows = padded_,
-                                    .columns = padded_,
-                                    .inner = size_,
-                                    .transposed_b = true});
-    plan_bytes_ = std::max(plan_bytes_, scores_->scratch_bytes());
+    transposed_ = make(size_, padded_);
+    spec.transposed_a = false;
+    spec.transposed_b = true;
+    spec.result = Type::f32;
+    scores_ = make(padded_, size_);
   }
   float scale() const { return 1 / std::sqrt(static_cast<float>(size_)); }
 

@@ -82,9 +82,10 @@ class BatchNormLayer : public Layer {
       std::int64_t rows = rows_;
       if (AcrossShards* const across = call.batch->across; across != nullptr && dx) {
         float* sums = summed(call);
-        each_column(stream, channels_, blocks_, Total<T>{b, b.partial, sums});
-        each_column(stream, channels_, blocks_,
-                    Total<T>{b, b.partial + blocks_ * channels_, sums + channels_});
+        each_column(stream, channels_, blocks_, SumOfBlocks{b.partial, sums, blocks_, channels_});
+        each_column(
+            stream, channels_, blocks_,
+            SumOfBlocks{b.partial + blocks_ * channels_, sums + channels_, blocks_, channels_});
         across->sum(stream, sums, 2 * channels_);
         rows *= across->shards();
         sum = sums;
@@ -104,16 +105,9 @@ class BatchNormLayer : public Layer {
 
   bool keeps_dy() const override { return options_.activation != Activation::gelu; }
   std::string implementation() const override {
-    switch (options_.activation) {
-      case Activation::relu:
-        return "batch_norm + relu";
-      case Activation::gelu:
-        return "batch_norm + gelu";
-      case Activation::hard_swish:
-        return "batch_norm + hard_swish";
-      default:
-        return "batch_norm";
-    }
+    constexpr const char* kNames[] = {"batch_norm", "batch_norm + relu", "batch_norm + gelu",
+                                      "batch_norm + hard_swish"};
+    return kNames[static_cast<int>(options_.activation)];
   }
   std::string kind() const override { return "batch_norm"; }
 
@@ -163,7 +157,7 @@ class BatchNormLayer : public Layer {
     }
     to.rows *= across->shards();
     float *sums = summed(call), *squares = sums + channels_;
-    each_column(stream, channels_, blocks_, Total<T>{b, b.partial, sums});
+    each_column(stream, channels_, blocks_, SumOfBlocks{b.partial, sums, blocks_, channels_});
     across->sum(stream, sums, channels_);
     each_column(stream, channels_, blocks_, MeanAndSquares<T>{b, to.rows, sums, squares});
     across->sum(stream, squares, channels_);

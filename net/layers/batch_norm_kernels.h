@@ -47,8 +47,8 @@ struct Channels {
   decltype(read(std::declval<const float*>(), Count())) mean, inverse, gamma, beta;
 
   HOST_DEVICE Channels(const Batch<T>& b, std::int64_t c, Count count)
-      : mean(read(static_cast<const float*>(b.mean) + c, count)),
-        inverse(read(static_cast<const float*>(b.inverse) + c, count)),
+      : mean(read(b.mean + c, count)),
+        inverse(read(b.inverse + c, count)),
         gamma(read(b.gamma + c, count)),
         beta(read(b.beta + c, count)) {}
   HOST_DEVICE float normalized(float x, int k) const { return (x - mean[k]) * inverse[k]; }
@@ -57,15 +57,6 @@ struct Channels {
     return normalized * gamma[k] + beta[k];
   }
 };
-
-/// Neighbours of x and of the gradient of y.
-template <class X, class Dy>
-struct Pair {
-  X x;
-  Dy dy;
-};
-template <class X, class Dy>
-Pair(X, Dy) -> Pair<X, Dy>;
 
 /// Whether backward replaces dy by the gradient of y before the activation.
 template <class Unit>
@@ -116,20 +107,6 @@ struct SumRows {
     float* const to = b.partial + block * b.channels + c;
     write(to, count, [&](int k) { return sum[k]; });
     write(to + b.blocks * b.channels, count, [&](int k) { return squares[k]; });
-  }
-};
-
-/// This shard's sum of a channel from the sums of the blocks.
-template <class T>
-struct Total {
-  Batch<T> b;
-  const float* partial;
-  float* to;
-  template <int kMost, class Count, class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
-    double sum[kMost];
-    sum_of_blocks(partial + c, b.blocks, b.channels, count, team, sum);
-    if (team.lane == 0) write(to + c, count, [&](int k) { return static_cast<float>(sum[k]); });
   }
 };
 
@@ -208,10 +185,7 @@ struct Normalize {
   Batch<T> b;
   std::int64_t blocks;
   T* y;
-  bool aligned() const {
-    return aligned_for_packs<kWidth>(b.x, static_cast<const T*>(y)) &&
-           aligned_for_packs<kWidth>(b.gamma, b.beta);
-  }
+  bool aligned() const { return aligned_for_packs<kWidth>(b.x, y, b.gamma, b.beta); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
@@ -234,7 +208,7 @@ struct SumGradients {
   static constexpr int kWidth = 4 / sizeof(T);
   Batch<T> b;
   T* dy;
-  bool aligned() const { return aligned_for_packs<kWidth>(b.x, static_cast<const T*>(dy)); }
+  bool aligned() const { return aligned_for_packs<kWidth>(b.x, dy); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
@@ -243,7 +217,7 @@ struct SumGradients {
     for (int k = 0; k < count; ++k) beta[k] = gamma[k] = 0;
     const auto load = [&](std::int64_t row) {
       const std::int64_t place = row * b.channels + c;
-      return Pair{read(b.x + place, count), read(static_cast<const T*>(dy) + place, count)};
+      return Pair{read(b.x + place, count), read(dy + place, count)};
     };
     for_rows<8>(b.begin(block), b.end(block), count, load, [&](auto row, const auto& at) {
       const auto add = [&](int k, float gradient) {
@@ -303,8 +277,7 @@ struct InputGradient {
   const float *sum, *product;
   float share;
   bool aligned() const {
-    return aligned_for_packs<kWidth>(b.x, dy, static_cast<const T*>(dx)) &&
-           aligned_for_packs<kWidth>(b.gamma, b.beta, sum, product);
+    return aligned_for_packs<kWidth>(b.x, dy, dx, b.gamma, b.beta, sum, product);
   }
 
   template <int kMost, class Count>

@@ -80,10 +80,7 @@ struct SampleMask {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const auto at = static_cast<std::uint64_t>(*of.position + of.offset + row / rows);
-    const bool drops =
-        philox({0, static_cast<std::uint32_t>(Purpose::dropout),
-                static_cast<std::uint32_t>(at >> 32), static_cast<std::uint32_t>(at)},
-               of.key)[0] < of.dropped;
+    const bool drops = of.draw(at, 0)[0] < of.dropped;
     const T* from = of.x + row * columns;
     T* to = of.y + row * columns;
 #pragma GCC ivdep

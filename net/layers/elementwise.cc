@@ -15,11 +15,7 @@ struct Copy {
   HOST_DEVICE void pack(std::int64_t i) const {
     Pack<T, kWidth>::store(Pack<T, kWidth>::load(from + i), to + i);
   }
-  bool aligned() const { return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)); }
-};
-
-struct ReluMask {
-  HOST_DEVICE float operator()(float y, float dy) const { return y > 0 ? dy : 0.0f; }
+  bool aligned() const { return aligned_for_packs<kWidth>(from, to); }
 };
 
 struct Line {
@@ -63,12 +59,6 @@ class FlattenLayer : public Layer {
 void copy(Stream& stream, View from, View to) {
   dispatch(from.type, [&]<class T>(T*) {
     each(stream, from.count(), Copy<T>{from.as<T>(), to.as<T>()});
-  });
-}
-
-void mask_relu(Stream& stream, View y, View dy, View dx) {
-  dispatch(y.type, [&]<class T>(T*) {
-    map(stream, y.count(), ReluMask{}, dx.as<T>(), y.as<T>(), dy.as<T>());
   });
 }
 

@@ -14,7 +14,7 @@ struct MeanForward {
   const T* x;
   T* y;
   std::int64_t area, channels;
-  bool aligned() const { return aligned_for_packs<kWidth>(x, static_cast<const T*>(y)); }
+  bool aligned() const { return aligned_for_packs<kWidth>(x, y); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t sample, std::int64_t c, Count count) const {
@@ -38,7 +38,7 @@ struct MeanBackward {
   const T* dy;
   T* dx;
   std::int64_t area, channels;
-  bool aligned() const { return aligned_for_packs<kWidth>(dy, static_cast<const T*>(dx)); }
+  bool aligned() const { return aligned_for_packs<kWidth>(dy, dx); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t row, std::int64_t c, Count count) const {

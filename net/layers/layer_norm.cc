@@ -83,22 +83,6 @@ struct SumGradients {
   }
 };
 
-/// The blocks' sums of a column, in double.
-struct AddBlocks {
-  const float* partial;
-  float *gamma, *beta;
-  std::int64_t blocks, columns;
-  template <int kMost, class Count, class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
-    double first[kMost], second[kMost];
-    sum_of_blocks(partial + c, blocks, columns, count, team, first);
-    sum_of_blocks(partial + blocks * columns + c, blocks, columns, count, team, second);
-    if (team.lane != 0) return;
-    write(gamma + c, count, [&](int k) { return static_cast<float>(first[k]); });
-    write(beta + c, count, [&](int k) { return static_cast<float>(second[k]); });
-  }
-};
-
 template <class T>
 struct InputGradient {
   Rows<T> r;
@@ -161,9 +145,11 @@ class LayerNormLayer : public Layer {
       auto* partial = reinterpret_cast<float*>(call.scratch);
       each_block(*call.stream, blocks_, columns_, rows_ / blocks_,
                  SumGradients<T>{r, dy.as<T>(), partial, blocks_});
-      each_column(*call.stream, columns_, 2 * blocks_,
-                  AddBlocks{partial, call.gradients[0].as<float>(), call.gradients[1].as<float>(),
-                            blocks_, columns_});
+      for (const int i : {0, 1}) {
+        each_column(*call.stream, columns_, blocks_,
+                    SumOfBlocks{partial + i * blocks_ * columns_, call.gradients[i].as<float>(),
+                                blocks_, columns_});
+      }
       if (!dx) return;
       each_row(*call.stream, rows_, columns_,
                InputGradient<T>{r, dy.as<T>(), dx.as<T>(), call.weights[0].as<float>()});

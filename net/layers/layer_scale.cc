@@ -17,10 +17,7 @@ struct Scale {
   T* to;
   const float* factors;
   std::int64_t rows, channels, blocks;
-  bool aligned() const {
-    return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)) &&
-           aligned_for_packs<kWidth>(factors);
-  }
+  bool aligned() const { return aligned_for_packs<kWidth>(from, to, factors); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
@@ -30,47 +27,6 @@ struct Scale {
                 [&](std::int64_t row, const auto& x) {
                   write(to + row * channels + c, count, [&](int k) { return factor[k] * x[k]; });
                 });
-  }
-};
-
-/// partial[block] = the block's sums of x * dy.
-template <class T>
-struct SumProducts {
-  static constexpr int kWidth = 4 / sizeof(T);
-  const T *x, *dy;
-  float* partial;
-  std::int64_t rows, channels, blocks;
-  bool aligned() const { return aligned_for_packs<kWidth>(x, dy); }
-
-  template <int kMost, class Count>
-  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
-    float sum[kMost];
-    for (int k = 0; k < count; ++k) sum[k] = 0;
-    using X = decltype(read(x, count));
-    struct Row {
-      X x, dy;
-    };
-    const auto load = [&](std::int64_t row) {
-      const std::int64_t place = row * channels + c;
-      return Row{read(x + place, count), read(dy + place, count)};
-    };
-    for_rows<8>(rows * block / blocks, rows * (block + 1) / blocks, count, load,
-                [&](std::int64_t, const Row& row) {
-                  for_columns(count, [&](int k) { sum[k] += row.x[k] * row.dy[k]; });
-                });
-    write(partial + block * channels + c, count, [&](int k) { return sum[k]; });
-  }
-};
-
-struct AddBlocks {
-  const float* partial;
-  float* to;
-  std::int64_t blocks, channels;
-  template <int kMost, class Count, class Team>
-  HOST_DEVICE void operator()(std::int64_t c, Count count, Team team) const {
-    double sum[kMost];
-    sum_of_blocks(partial + c, blocks, channels, count, team, sum);
-    if (team.lane == 0) write(to + c, count, [&](int k) { return static_cast<float>(sum[k]); });
   }
 };
 
@@ -93,10 +49,10 @@ class LayerScaleLayer : public Layer {
     auto* partial = reinterpret_cast<float*>(call.scratch);
     dispatch(x.type, [&]<class T>(T*) {
       each_block(*call.stream, blocks_, channels_, rows_ / blocks_,
-                 SumProducts<T>{x.as<T>(), dy.as<T>(), partial, rows_, channels_, blocks_});
+                 SumParts<T, true>{x.as<T>(), dy.as<T>(), partial, rows_, channels_, blocks_});
     });
     each_column(*call.stream, channels_, blocks_,
-                AddBlocks{partial, call.gradients[0].as<float>(), blocks_, channels_});
+                SumOfBlocks{partial, call.gradients[0].as<float>(), blocks_, channels_});
     if (dx) scale(call, dy, dx);
   }
   bool keeps_dy() const override { return true; }

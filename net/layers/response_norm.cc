@@ -35,12 +35,8 @@ class ResponseNormLayer : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> response_norm(std::int64_t radius, float bias, float alpha, float beta) {
-  ResponseNormSpec spec;
-  spec.radius = radius;
-  spec.bias = bias;
-  spec.alpha = alpha;
-  spec.beta = beta;
-  return std::make_unique<ResponseNormLayer>(spec);
+  return std::make_unique<ResponseNormLayer>(
+      ResponseNormSpec{.input = {}, .radius = radius, .bias = bias, .alpha = alpha, .beta = beta});
 }
 
 }  // namespace lockstep

@@ -6,49 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "net/block_sums.h"
 #include "net/layers/spatial.h"
 #include "src/device/each.h"
 
 namespace lockstep {
 namespace {
-
-/// Sums over the pixels of x [* dy] in fp32: of the `parts` of each sample, or with one part
-/// `share` times those of the whole sample.
-template <class T, bool kProducts>
-struct SumPixels {
-  static constexpr int kWidth = 4 / sizeof(T);
-  const T *x, *dy;
-  float* partial;
-  T* to;
-  std::int64_t area, channels, parts;
-  float share;
-  bool aligned() const { return aligned_for_packs<kWidth>(x, kProducts ? dy : x); }
-
-  template <int kMost, class Count>
-  HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
-    const std::int64_t sample = quotient(block, parts), part = block - sample * parts;
-    float sum[kMost];
-    for (int k = 0; k < count; ++k) sum[k] = 0;
-    using X = decltype(read(x, count));
-    struct Row {
-      X x, dy;
-    };
-    const auto load = [&](std::int64_t row) {
-      const std::int64_t place = (sample * area + row) * channels + c;
-      return Row{read(x + place, count), read((kProducts ? dy : x) + place, count)};
-    };
-    for_rows<8>(area * part / parts, area * (part + 1) / parts, count, load,
-                [&](std::int64_t, const Row& row) {
-                  for_columns(
-                      count, [&](int k) { sum[k] += kProducts ? row.x[k] * row.dy[k] : row.x[k]; });
-                });
-    if (parts == 1) {
-      write(to + block * channels + c, count, [&](int k) { return share * sum[k]; });
-    } else {
-      write(partial + block * channels + c, count, [&](int k) { return sum[k]; });
-    }
-  }
-};
 
 /// to[sample] = share * the sum of the sample's parts.
 template <class T>
@@ -75,9 +38,7 @@ struct Scale {
   T* y;
   std::int64_t area, channels;
   float share;
-  bool aligned() const {
-    return aligned_for_packs<kWidth>(x, factors, kTerm ? terms : x, static_cast<const T*>(y));
-  }
+  bool aligned() const { return aligned_for_packs<kWidth>(x, factors, kTerm ? terms : x, y); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t block, std::int64_t c, Count count) const {
@@ -133,8 +94,7 @@ class SqueezeExcitationLayer : public Layer {
     terms_place_ = bytes;
     partial_place_ = 2 * bytes;
     parts_ = parts_of(area_, means_.count(), setup.device.traits().lanes);
-    gate_place_ = partial_place_;
-    if (parts_ > 1) gate_place_ += Arena::aligned(means_.count() * parts_ * sizeof(float));
+    gate_place_ = partial_place_ + Arena::aligned(means_.count() * parts_ * sizeof(float));
     setup.scratch(gate_place_ + gate_.scratch_bytes());
     setup.layers.push_back({.name = path + "scale",
                             .kind = "channel_scale",
@@ -199,9 +159,8 @@ class SqueezeExcitationLayer : public Layer {
   void sum_pixels(LayerCall& call, View x, View dy, const Places<T>& at, View to,
                   float share) const {
     each_block(*call.stream, means_[0] * parts_, means_[3], area_ / parts_,
-               SumPixels<T, kProducts>{x.as<T>(), kProducts ? dy.as<T>() : nullptr, at.partial,
-                                       to.as<T>(), area_, means_[3], parts_, share});
-    if (parts_ == 1) return;
+               SumParts<T, kProducts>{x.as<T>(), kProducts ? dy.as<T>() : nullptr, at.partial,
+                                      area_, means_[3], parts_});
     each(*call.stream, means_.count(),
          AddParts<T>{at.partial, to.as<T>(), means_[3], parts_, share});
   }

@@ -1,6 +1,8 @@
 // Every stride-th element along H and W, and zeros as further channels: the shortcut without
 // parameters of He et al. 2015 (option A).
 
+#include <algorithm>
+
 #include "net/layers.h"
 #include "src/base/round_up.h"
 #include "src/device/each.h"
@@ -8,45 +10,29 @@
 namespace lockstep {
 namespace {
 
-/// Extents of x (N, in_h, in_w, in_c) and y (N, h, w, c), with in_h in (h * stride - stride,
-/// h * stride], the same for in_w, and c >= in_c.
-struct Places {
-  std::int64_t stride, in_h, in_w, in_c, h, w, c;
+struct Image {
+  std::int64_t h, w, c;
 };
 
-/// A row is a pixel of y.
-template <class T>
-struct Forward {
-  const T* x;
-  T* y;
-  Places p;
+/// From x to y, or in backward from dy to dx. A row is a pixel of `to`.
+template <class T, bool kBackward>
+struct Move {
+  const T* from;
+  T* to;
+  Image source, target;
+  std::int64_t stride;
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t column = row % p.w, line = row / p.w % p.h, image = row / (p.w * p.h);
-    const T* from = x + ((image * p.in_h + line * p.stride) * p.in_w + column * p.stride) * p.in_c;
-    T* to = y + row * p.c;
-    for (std::int64_t c = team.lane; c < p.in_c; c += team.lanes) to[c] = from[c];
-    for (std::int64_t c = p.in_c + team.lane; c < p.c; c += team.lanes) to[c] = 0.0f;
-  }
-};
-
-/// A row is a pixel of dx.
-template <class T>
-struct Backward {
-  const T* dy;
-  T* dx;
-  Places p;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t row, Team team) const {
-    const std::int64_t column = row % p.in_w, line = row / p.in_w % p.in_h,
-                       image = row / (p.in_w * p.in_h);
-    T* to = dx + row * p.in_c;
-    if (column % p.stride != 0 || line % p.stride != 0) {
-      for (std::int64_t c = team.lane; c < p.in_c; c += team.lanes) to[c] = 0.0f;
-      return;
-    }
-    const T* from = dy + ((image * p.h + line / p.stride) * p.w + column / p.stride) * p.c;
-    for (std::int64_t c = team.lane; c < p.in_c; c += team.lanes) to[c] = from[c];
+    const std::int64_t column = row % target.w, line = row / target.w % target.h,
+                       image = row / (target.w * target.h);
+    const bool skipped = kBackward && (column % stride != 0 || line % stride != 0);
+    const std::int64_t copied = skipped ? 0 : std::min(source.c, target.c);
+    const auto at = [&](std::int64_t i) { return kBackward ? i / stride : i * stride; };
+    const T* const pixel =
+        from + ((image * source.h + at(line)) * source.w + at(column)) * source.c;
+    T* const own = to + row * target.c;
+    for (std::int64_t c = team.lane; c < copied; c += team.lanes) own[c] = pixel[c];
+    for (std::int64_t c = copied + team.lane; c < target.c; c += team.lanes) own[c] = 0.0f;
   }
 };
 
@@ -61,28 +47,27 @@ class SubsampleLayer : public Layer {
                   std::to_string(channels_) + " channels; its input is " + in.text());
     }
     setup.numbers = {{"stride", stride_}};
-    const auto kept = [&](int axis) { return ceil_div(in[axis], stride_); };
-    const Shape out{in[0], kept(1), kept(2), channels_};
-    places_ = {stride_, in[1], in[2], in[3], out[1], out[2], channels_};
-    return out;
+    x_ = {in[1], in[2], in[3]};
+    y_ = {ceil_div(in[1], stride_), ceil_div(in[2], stride_), channels_};
+    return {in[0], y_.h, y_.w, channels_};
   }
-  void forward(LayerCall& call, View x, View y) override {
-    dispatch(x.type, [&]<class T>(T*) {
-      each_row(*call.stream, y.count() / places_.c, places_.c,
-               Forward<T>{x.as<T>(), y.as<T>(), places_});
-    });
-  }
+  void forward(LayerCall& call, View x, View y) override { move<false>(call, x, x_, y, y_); }
   void backward(LayerCall& call, View, View, View dy, View dx) override {
-    dispatch(dy.type, [&]<class T>(T*) {
-      each_row(*call.stream, dx.count() / places_.in_c, places_.in_c,
-               Backward<T>{dy.as<T>(), dx.as<T>(), places_});
-    });
+    move<true>(call, dy, y_, dx, x_);
   }
   std::string implementation() const override { return "subsample"; }
 
  private:
+  template <bool kBackward>
+  void move(LayerCall& call, View from, Image source, View to, Image target) const {
+    dispatch(from.type, [&]<class T>(T*) {
+      each_row(*call.stream, to.count() / target.c, target.c,
+               Move<T, kBackward>{from.as<T>(), to.as<T>(), source, target, stride_});
+    });
+  }
+
   std::int64_t stride_, channels_;
-  Places places_{};
+  Image x_{}, y_{};
 };
 
 }  // namespace

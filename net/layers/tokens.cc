@@ -24,27 +24,21 @@ struct Prepend {
   const float* first;
   T* to;
   std::int64_t length, channels;
-  bool aligned() const {
-    return aligned_for_packs<kWidth>(from, static_cast<const T*>(to)) &&
-           aligned_for_packs<kWidth>(kBackward ? static_cast<const float*>(nullptr) : first);
-  }
+  bool aligned() const { return aligned_for_packs<kWidth>(from, to, first); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t row, std::int64_t c, Count count) const {
-    T* const target = to + row * channels + c;
-    if constexpr (kBackward) {
-      const std::int64_t source = row + quotient(row, length) + 1;
-      const auto value = read(from + source * channels + c, count);
-      write(target, count, [&](int k) { return value[k]; });
+    const std::int64_t sample = quotient(row, kBackward ? length : length + 1);
+    const auto copy = [&](const auto* source) {
+      const auto value = read(source + c, count);
+      write(to + row * channels + c, count, [&](int k) { return value[k]; });
+    };
+    if (kBackward) {
+      copy(from + (row + sample + 1) * channels);
+    } else if (row == sample * (length + 1)) {
+      copy(first);
     } else {
-      const std::int64_t sample = quotient(row, length + 1);
-      if (row == sample * (length + 1)) {
-        const auto value = read(first + c, count);
-        write(target, count, [&](int k) { return value[k]; });
-      } else {
-        const auto value = read(from + (row - sample - 1) * channels + c, count);
-        write(target, count, [&](int k) { return value[k]; });
-      }
+      copy(from + (row - sample - 1) * channels);
     }
   }
 };
@@ -57,10 +51,7 @@ struct Add {
   const float* values;
   T* y;
   std::int64_t length, channels;
-  bool aligned() const {
-    return aligned_for_packs<kWidth>(x, static_cast<const T*>(y)) &&
-           aligned_for_packs<kWidth>(values);
-  }
+  bool aligned() const { return aligned_for_packs<kWidth>(x, y, values); }
 
   template <int kMost, class Count>
   HOST_DEVICE void operator()(std::int64_t row, std::int64_t c, Count count) const {

@@ -15,25 +15,21 @@
 
 namespace lockstep {
 
-// A unit gives its value at x and dx. Backward is passed x, or y if kFromOutput.
+// A unit gives its value at x, and dx from x and dy. A ReLU may be passed y in place of x.
 
 struct Linear {
-  static constexpr const char* kName = "linear";
-  static constexpr bool kFromOutput = false;
   HOST_DEVICE static float value(float x) { return x; }
   HOST_DEVICE static float gradient(float, float dy) { return dy; }
 };
 
 struct Relu {
   static constexpr const char* kName = "relu";
-  static constexpr bool kFromOutput = true;
   HOST_DEVICE static float value(float x) { return x <= 0 ? 0.0f : x; }  // NaN stays NaN
-  HOST_DEVICE static float gradient(float y, float dy) { return y > 0 ? dy : 0.0f; }
+  HOST_DEVICE static float gradient(float x, float dy) { return x > 0 ? dy : 0.0f; }
 };
 
 struct Gelu {
   static constexpr const char* kName = "gelu";
-  static constexpr bool kFromOutput = false;
   HOST_DEVICE static float value(float x) { return x * step(x, bell(x)); }
   HOST_DEVICE static float gradient(float x, float dy) {
     constexpr float kPeak = 0.3989422804f;  // 1 / sqrt(2 pi)
@@ -56,7 +52,6 @@ struct Gelu {
 
 struct Silu {
   static constexpr const char* kName = "silu";
-  static constexpr bool kFromOutput = false;
   HOST_DEVICE static float value(float x) { return x * step(x); }
   HOST_DEVICE static float gradient(float x, float dy) {
     return dy * (step(x) * (1 + x * step(-x)));
@@ -70,7 +65,6 @@ struct Silu {
 /// product per branch of a nested one, with twice the instructions.
 struct HardSigmoid {
   static constexpr const char* kName = "hard_sigmoid";
-  static constexpr bool kFromOutput = false;
   HOST_DEVICE static float value(float x) {
     const float line = x * (1.0f / 6) + 0.5f, low = line > 1 ? 1.0f : line;
     return line < 0 ? 0.0f : low;  // NaN stays NaN
@@ -82,7 +76,6 @@ struct HardSigmoid {
 
 struct HardSwish {
   static constexpr const char* kName = "hard_swish";
-  static constexpr bool kFromOutput = false;
   HOST_DEVICE static float value(float x) { return x * HardSigmoid::value(x); }
   HOST_DEVICE static float gradient(float x, float dy) {
     const float slope = x * (1.0f / 3) + 0.5f, high = x >= 3 ? 1.0f : slope;

@@ -17,42 +17,18 @@ namespace {
 
 constexpr auto kOptions = moment_options(1e-6f);
 
-/// Adds the gradient to the moments, and sums the squares of p and d.
-struct Squares {
-  static constexpr int kSums = 2;
+/// Adds the gradient to the moments, and returns p and d.
+struct TakeGradient {
   Moments moments;
-  const float *p, *g, *decay;
-  const UpdateRates* now;
-
-  struct Loaded {
-    Moments moments;
-    const float *p, *g;
-    float decay, scale;
-    Corrections corrections;
-    HOST_DEVICE void operator()(std::int64_t i, double* terms) const {
-      const auto means = moments.follow(i, scaled(g[i], scale));
-      const float d = moments.scaled(means, corrections) + decay * p[i];
-      terms[0] = static_cast<double>(p[i]) * p[i];
-      terms[1] = static_cast<double>(d) * d;
-    }
-  };
-
-  HOST_DEVICE Loaded loaded() const {
-    return {moments, p, g, *decay, now->scale, now->corrections};
+  HOST_DEVICE Elements operator()(std::int64_t i, const Gradients& of) const {
+    const auto means = moments.follow(i, scaled(of.g[i], of.scale));
+    return {of.p[i], moments.scaled(means, of.corrections) + of.decay * of.p[i]};
   }
 };
 
 struct NoteRate {
-  const double* sums;
-  std::int64_t blocks;
-  const UpdateRates* now;
-  UpdateRates* own;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t, Team team) const {
-    const Lengths lengths = Lengths::of(sums, blocks, team);
-    if (team.lane != 0) return;
-    *own = *now;
-    if (lengths.both()) own->rate = finite(now->rate * lengths.first / lengths.second);
+  HOST_DEVICE void operator()(const Lengths& lengths, UpdateRates& own) const {
+    if (lengths.both()) own.rate = finite(own.rate * lengths.first / lengths.second);
   }
 };
 
@@ -73,19 +49,12 @@ class Lamb : public MomentOptimizer {
 
   void update(Stream& stream, const UpdateSpan& span, const TrainingState& state,
               const UpdateRates* now) const override {
-    const auto [begin, count] = span.range;
     const Moments moments = this->moments(state, span);
     if (span.single())
       return enqueue_update<Decay::decoupled>(stream, span, state, now, ScaledMoments{moments});
-    double* sums = state.scratch->sums;
-    UpdateRates* own = &state.scratch->now;
-    const std::int64_t blocks = blocks_of(count, state.lanes);
-    enqueue_block_sums(stream, count, blocks,
-                       Squares{moments, state.parameters + begin, state.gradients + begin,
-                               state.decays + begin / Layout::kAlignment, now},
-                       sums);
-    each_row(stream, 1, blocks, NoteRate{sums, blocks, now, own});
-    enqueue_update<Decay::decoupled>(stream, span, state, own, KnownMoments{moments});
+    now = enqueue_lengths(stream, span, span.range.count, state, now, TakeGradient{moments},
+                          NoteRate{});
+    enqueue_update<Decay::decoupled>(stream, span, state, now, KnownMoments{moments});
   }
 };
 

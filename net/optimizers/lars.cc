@@ -23,30 +23,19 @@ constexpr OptimizerOption kOptions[] = {
      .above_low = true},
 };
 
-struct Squares {
-  static constexpr int kSums = 2;
-  const float *p, *g;
-  HOST_DEVICE void operator()(std::int64_t i, double* terms) const {
-    terms[0] = static_cast<double>(p[i]) * p[i];
-    terms[1] = static_cast<double>(g[i]) * g[i];
+struct Plain {
+  HOST_DEVICE Elements operator()(std::int64_t i, const Gradients& of) const {
+    return {of.p[i], of.g[i]};
   }
 };
 
 /// Notes the ratio as a correction.
 struct NoteRatio {
-  const double* sums;
-  std::int64_t blocks;
   const float* decay;
   float trust;
-  const UpdateRates* now;
-  UpdateRates* own;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t, Team team) const {
-    const Lengths lengths = Lengths::of(sums, blocks, team);
-    if (team.lane != 0) return;
-    const double step = now->scale * lengths.second + *decay * lengths.first;
-    *own = *now;
-    if (lengths.both()) own->corrections[0] = finite(trust * lengths.first / step);
+  HOST_DEVICE void operator()(const Lengths& lengths, UpdateRates& own) const {
+    const double step = own.scale * lengths.second + *decay * lengths.first;
+    if (lengths.both()) own.corrections[0] = finite(trust * lengths.first / step);
   }
 };
 
@@ -70,15 +59,8 @@ class Lars : public Optimizer {
               const UpdateRates* now) const override {
     const auto [begin, count] = span.range;
     if (!span.single()) {
-      double* sums = state.scratch->sums;
-      UpdateRates* own = &state.scratch->now;
-      const std::int64_t blocks = blocks_of(count, state.lanes);
-      enqueue_block_sums(stream, count, blocks,
-                         Squares{state.parameters + begin, state.gradients + begin}, sums);
-      each_row(
-          stream, 1, blocks,
-          NoteRatio{sums, blocks, state.decays + begin / Layout::kAlignment, trust_, now, own});
-      now = own;
+      now = enqueue_lengths(stream, span, count, state, now, Plain{},
+                            NoteRatio{state.decays + begin / Layout::kAlignment, trust_});
     }
     enqueue_update(stream, span, state, now,
                    Scaled{{state.slots[0] + begin, momentum_, /*nesterov=*/false}});

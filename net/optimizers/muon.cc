@@ -77,32 +77,22 @@ class NewtonSchulz {
     };
     plan_ = plan({rows_, columns_}, true);
     square_ = plan({sides_, side_}, false);
-    const auto reserve = [this](std::int64_t floats) {
-      const std::size_t place = places_.bytes;
-      places_.bytes += Arena::aligned(floats * sizeof(float));
-      return place;
-    };
-    places_.gram = reserve(sides_ * side_);
-    places_.square = reserve(sides_ * side_);
-    places_.product = reserve(rows_ * columns_);
-    places_.plan = places_.bytes;
-    places_.bytes += Arena::aligned(std::max(plan_->scratch_bytes(), square_->scratch_bytes()));
+    square_bytes_ = Arena::aligned(sides_ * side_ * sizeof(float));
+    own_bytes_ = 2 * square_bytes_ + Arena::aligned(rows_ * columns_ * sizeof(float));
   }
 
   /// The size of enqueue()'s workspace, whose contents need not survive between calls.
-  std::size_t scratch_bytes() const { return places_.bytes; }
+  std::size_t scratch_bytes() const {
+    return own_bytes_ + std::max(plan_->scratch_bytes(), square_->scratch_bytes());
+  }
   /// Gives x <- 3.4445 x - 4.7750 (x x^T) x + 2.0315 (x x^T)^2 x, `iterations` times, for each x of
   /// the matrices at `x`, one after the other, in rows (fp32) of Frobenius norm 1 or less: their
   /// singular values come to lie about 1.
   void enqueue(Stream& stream, float* x, int iterations, std::byte* scratch) const {
-    const auto at = [scratch](std::size_t place) {
-      return reinterpret_cast<float*>(scratch + place);
-    };
-    const View matrix{x, {rows_, columns_}, Type::f32},
-        gram{at(places_.gram), {sides_, side_}, Type::f32},
-        square{at(places_.square), {sides_, side_}, Type::f32},
-        product{at(places_.product), {rows_, columns_}, Type::f32};
-    void* const room = scratch + places_.plan;
+    const View matrix{x, {rows_, columns_}, Type::f32}, gram{scratch, {sides_, side_}, Type::f32},
+        square{scratch + square_bytes_, {sides_, side_}, Type::f32},
+        product{scratch + 2 * square_bytes_, {rows_, columns_}, Type::f32};
+    void* const room = scratch + own_bytes_;
     for (int iteration = 0; iteration < iterations; ++iteration) {
       // (x x^T) x is x (x^T x): the smaller square is the cheaper one.
       if (wide_) {
@@ -111,71 +101,46 @@ class NewtonSchulz {
         plan_->backward_weights(stream, matrix, matrix, gram, {}, room);
       }
       square_->forward(stream, gram, gram, {}, square, room);
-      each(stream, gram.count(), Polynomial{at(places_.gram), at(places_.square)});
+      each(stream, gram.count(), Polynomial{gram.as<float>(), square.as<float>()});
       if (wide_) {
         plan_->backward_data(stream, gram, matrix, product, room);
       } else {
         plan_->forward(stream, matrix, gram, {}, product, room);
       }
-      each(stream, matrix.count(), AddLinear{x, at(places_.product)});
+      each(stream, matrix.count(), AddLinear{x, product.as<float>()});
     }
   }
 
  private:
-  struct Places {
-    std::size_t gram = 0, square = 0, product = 0, plan = 0, bytes = 0;
-  };
-
   std::int64_t rows_, columns_;  ///< of all matrices, one below the other
   std::int64_t side_, sides_;    ///< of the smaller square of one matrix, and of all
   bool wide_;                    ///< x x^T is not larger than x^T x
   /// x with itself, and with the polynomial of that; the square of a symmetric matrix.
   std::unique_ptr<AffinePlan> plan_, square_;
-  Places places_;
+  std::size_t square_bytes_, own_bytes_;  ///< of a square, and of all besides the plans' memory
 };
 
-/// Adds the gradient to the momentum, and sums the squares of the direction and of p.
+/// Adds the gradient to the momentum. Writes the direction, and returns it and p.
 struct TakeGradient {
-  static constexpr int kSums = 2;
   Momentum momentum;
-  const float *p, *g, *decay;
-  const UpdateRates* now;
   float* direction;
-
-  struct Loaded {
-    Momentum momentum;
-    const float *p, *g;
-    float decay, scale;
-    float* direction;
-    HOST_DEVICE void operator()(std::int64_t i, double* terms) const {
-      const float d = momentum.direction(i, scaled(g[i], scale) + decay * p[i], {});
-      direction[i] = d;
-      terms[0] = static_cast<double>(d) * d;
-      terms[1] = static_cast<double>(p[i]) * p[i];
-    }
-  };
-
-  HOST_DEVICE Loaded loaded() const { return {momentum, p, g, *decay, now->scale, direction}; }
+  HOST_DEVICE Elements operator()(std::int64_t i, const Gradients& of) const {
+    const float d = momentum.direction(i, scaled(of.g[i], of.scale) + of.decay * of.p[i], {});
+    direction[i] = d;
+    return {d, of.p[i]};
+  }
 };
 
 /// Notes as corrections the factors that bring direction and parameter to their lengths.
-struct NoteLengths {
-  const double* sums;
-  std::int64_t blocks;
+struct NoteFactors {
   double length;  ///< of the parameter; 0: its own
   int schedule;
-  const UpdateRates* now;
-  UpdateRates* own;
-  template <class Team>
-  HOST_DEVICE void operator()(std::int64_t, Team team) const {
-    const Lengths lengths = Lengths::of(sums, blocks, team);
-    if (team.lane != 0) return;
-    *own = *now;
-    own->corrections[0] = lengths.first > 0 ? finite(1 / lengths.first) : 0.0f;
-    own->corrections[1] = 1;
-    const bool stays = now->shares[schedule] == 0;  // its rate has ended
+  HOST_DEVICE void operator()(const Lengths& lengths, UpdateRates& own) const {
+    own.corrections[0] = lengths.first > 0 ? finite(1 / lengths.first) : 0.0f;
+    own.corrections[1] = 1;
+    const bool stays = own.shares[schedule] == 0;  // its rate has ended
     if (length > 0 && lengths.second > 0 && !stays)
-      own->corrections[1] = finite(length / lengths.second);
+      own.corrections[1] = finite(length / lengths.second);
   }
 };
 
@@ -226,7 +191,11 @@ class Muon : public Optimizer {
       auto& plan = plans_[{rows, columns, count}];
       if (!plan) plan = std::make_unique<NewtonSchulz>(device, rows, columns, count);
       group.plan = plan.get();
-      group.directions = memory_.reserve(static_cast<std::size_t>(count * shape.count()) * 4);
+      std::size_t place = memory_.reserve(count * shape.count() * sizeof(float));
+      for (const UpdateSpan& filters : group.filters) {
+        places_[filters.range.begin] = {&group, place};
+        place += shape.count() * sizeof(float);
+      }
       room = std::max(room, plan->scratch_bytes());
     }
     room_ = memory_.reserve(room);
@@ -239,26 +208,17 @@ class Muon : public Optimizer {
     const Group& group = group_of(span);
     const std::int64_t begin = span.range.begin,
                        count = span.shape.count();  // without the gap behind them
-    float *const parameters = state.parameters + begin, *const direction =
-                                                            direction_of(group, span);
-    double* const sums = state.scratch->sums;
-    UpdateRates* const own = &state.scratch->now;
-    const std::int64_t blocks = blocks_of(count, state.lanes);
-    enqueue_block_sums(stream, count, blocks,
-                       TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true},
-                                    parameters,
-                                    state.gradients + begin,
-                                    state.decays + begin / Layout::kAlignment,
-                                    now,
-                                    direction},
-                       sums);
+    float* const direction = direction_of(span);
     const double length = unit_ ? std::sqrt(static_cast<double>(span.shape[0])) : 0;
-    each_row(stream, 1, blocks, NoteLengths{sums, blocks, length, span.schedule, now, own});
-    if (unit_) each(stream, count, Scale{parameters, 1, own});
+    UpdateRates* const own = enqueue_lengths(
+        stream, span, count, state, now,
+        TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true}, direction},
+        NoteFactors{length, span.schedule});
+    if (unit_) each(stream, count, Scale{state.parameters + begin, 1, own});
     if (state.shared != nullptr && !state.shared->mine(group.number)) return;
     each(stream, count, Scale{direction, 0, own});
     if (!group.ends_with(span)) return;
-    group.plan->enqueue(stream, direction_of(group, group.filters.front()), iterations_,
+    group.plan->enqueue(stream, direction_of(group.filters.front()), iterations_,
                         static_cast<std::byte*>(memory_.at(room_)));
   }
 
@@ -272,7 +232,7 @@ class Muon : public Optimizer {
     const Group& group = group_of(span);
     if (!group.ends_with(span)) return;
     for (const UpdateSpan& filters : group.filters) {
-      float* const direction = direction_of(group, filters);
+      float* const direction = direction_of(filters);
       if (state.shared != nullptr)
         state.shared->share(stream, group.number, direction, filters.range.count);
       enqueue_update(stream, filters, state, now, KnownDirection{direction});
@@ -286,11 +246,14 @@ class Muon : public Optimizer {
     int number = 0;  ///< as a piece of SharedWork
     std::vector<UpdateSpan> filters = {};
     const NewtonSchulz* plan = nullptr;
-    std::size_t directions = 0;
 
     bool ends_with(const UpdateSpan& span) const {
       return filters.back().range.begin == span.range.begin;
     }
+  };
+  struct Place {
+    const Group* group;
+    std::size_t direction;  ///< offset in memory_
   };
 
   /// A token or the factors of channels have three extents too, but only one row or column.
@@ -313,21 +276,10 @@ class Muon : public Optimizer {
   }
 
   const Group& group_of(const UpdateSpan& span) const {
-    for (const Group& group : groups_) {
-      for (const UpdateSpan& filters : group.filters) {
-        if (filters.range.begin == span.range.begin) return group;
-      }
-    }
-    expect(false, "an optimizer did not plan the filters that it steps");
-    return groups_.front();
+    return *places_.at(span.range.begin).group;
   }
-  float* direction_of(const Group& group, const UpdateSpan& span) const {
-    std::size_t place = group.directions;
-    for (const UpdateSpan& filters : group.filters) {
-      if (filters.range.begin == span.range.begin) break;
-      place += static_cast<std::size_t>(filters.range.count) * sizeof(float);
-    }
-    return static_cast<float*>(memory_.at(place));
+  float* direction_of(const UpdateSpan& span) const {
+    return static_cast<float*>(memory_.at(places_.at(span.range.begin).direction));
   }
 
   float momentum_, other_momentum_;
@@ -336,6 +288,7 @@ class Muon : public Optimizer {
   /// By the rows and columns of a matrix, and the number of matrices.
   std::map<std::array<std::int64_t, 3>, std::unique_ptr<NewtonSchulz>> plans_;
   std::vector<Group> groups_;
+  std::map<std::int64_t, Place> places_;  ///< by the beginning of the filters' range
   /// Directions, and room for the iteration.
   Arena memory_;
   std::size_t room_ = 0;

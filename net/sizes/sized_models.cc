@@ -16,16 +16,16 @@ bool same_parameters(const Layout& a, const Layout& b) {
   return std::ranges::equal(a.parameters, b.parameters, same);
 }
 
-std::unique_ptr<Model> make_small(Device& device, const ModelEntry& entry, Shape sample,
-                                  int classes, const Model& full) {
+std::unique_ptr<Model> make_small(Device& device, const ModelEntry& entry, Shape input, int classes,
+                                  const Model& full) {
   try {
-    return std::make_unique<Model>(device, entry, sample, classes, full.input()[0], full.type(),
-                                   /*training=*/true, &full);
+    return std::make_unique<Model>(device, entry, input, classes, full.type(), /*training=*/true,
+                                   &full);
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error& error) {
-    fail_usage("--small-images: images of {} x {} pixels are too small for {}: {}", sample[2],
-               sample[1], entry.name, error.what());
+    fail_usage("--small-images: images of {} x {} pixels are too small for {}: {}", input[2],
+               input[1], entry.name, error.what());
   }
 }
 
@@ -48,8 +48,8 @@ std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entr
     }
     const auto width = std::max<std::int64_t>(
         1, std::llround(static_cast<double>(sample[2] * height) / static_cast<double>(sample[1])));
-    models.push_back(
-        {epoch, make_small(device, any, {1, height, width, sample[3]}, classes, full)});
+    models.push_back({epoch, make_small(device, any, {full.input()[0], height, width, sample[3]},
+                                        classes, full)});
     if (!same_parameters(models.back().model->layout(), full.layout())) {
       fail_usage(
           "--small-images: the parameters of {} depend on the size of its images. Omit it, or use "

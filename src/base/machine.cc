@@ -13,7 +13,6 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <memory>
 
 #include "revision.h"
 #include "src/base/check.h"
@@ -31,20 +30,17 @@ std::vector<int> allowed_cores() {
       omp_get_place_proc_ids(place, ids.data());
       cores.insert(cores.end(), ids.begin(), ids.end());
     }
-    std::sort(cores.begin(), cores.end());
+    std::ranges::sort(cores);
     cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
   }
   // The kernel refuses a mask that is smaller than its own.
   for (int most = 1024; most <= 1 << 20 && cores.empty(); most *= 2) {
     const std::size_t bytes = CPU_ALLOC_SIZE(most);
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(
-        CPU_ALLOC(most), [](cpu_set_t* set) { CPU_FREE(set); });
-    if (!mask) break;
-    CPU_ZERO_S(bytes, mask.get());
-    if (sched_getaffinity(0, bytes, mask.get()) != 0) continue;
-    for (int core = 0; core < most; ++core) {
-      if (CPU_ISSET_S(core, bytes, mask.get())) cores.push_back(core);
-    }
+    std::vector<std::byte> mask(bytes);
+    auto* const set = reinterpret_cast<cpu_set_t*>(mask.data());
+    if (sched_getaffinity(0, bytes, set) != 0) continue;
+    for (int core = 0; core < most; ++core)
+      if (CPU_ISSET_S(core, bytes, set)) cores.push_back(core);
   }
   if (cores.empty()) cores.push_back(0);
   return cores;

@@ -30,31 +30,22 @@ std::string Bounds::text() const {
 
 template <class T>
 T parse_number(const std::string& name, const std::string& text, const Bounds& range) {
-  constexpr bool kWhole = std::is_integral_v<T>;
   const char *begin = text.data(), *end = begin + text.size();
-  const auto refuse = [&](const std::string& why) { fail_usage("{}: {}", name, why); };
-  if (text.find_first_not_of("0123456789+-.eE") != std::string::npos || !is_plain(text))
-    refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
-  // The double shows whether `text` is a number, and on which side of the range it lies.
+  const auto refuse = [&](const std::string& why) { fail_usage("{}: {} is {}", name, text, why); };
+  // The double shows whether `text` is a number, and whether it lies in the range.
   double about = 0;
   const auto seen = std::from_chars(begin, end, about);
-  if (seen.ptr != end) refuse(fmt::format("\"{}\" is not a number (in plain decimals)", text));
+  if (text.find_first_not_of("0123456789+-.eE") != text.npos || !is_plain(text) || seen.ptr != end)
+    fail_usage("{}: \"{}\" is not a number (in plain decimals)", name, text);
   if (seen.ec == std::errc::result_out_of_range) about = std::strtod(text.c_str(), nullptr);
-  if (range.open && about <= range.low && seen.ec == std::errc{})
-    refuse(fmt::format("{} is not above {:g}", text, range.low));
-  if (about < range.low || about > range.high) {
-    if (range.high < 1e6) {  // a range that is short to read
-      refuse(fmt::format("{} is not between {:g} and {:g}", text, range.low, range.high));
-    }
-    refuse(about < range.low ? fmt::format("{} is below {:g}", text, range.low)
-                             : text + " is too large");
-  }
+  const bool below = range.open ? about <= range.low && seen.ec == std::errc{} : about < range.low;
+  if (below || about > range.high)
+    refuse(below || range.high < 0x1p64 ? "not a number " + range.text() : "too large");
   T value{};
   const auto result = std::from_chars(begin, end, value);
   if (result.ec == std::errc::result_out_of_range)
-    refuse(text + (std::abs(about) < 1 ? " is too close to 0" : " is too large"));
-  if (result.ec != std::errc{} || result.ptr != end)
-    refuse(fmt::format("{} is not a {}number", text, kWhole ? "whole " : ""));
+    refuse(std::abs(about) < 1 ? "too close to 0" : "too large");
+  if (result.ec != std::errc{} || result.ptr != end) refuse("not a whole number");
   return value + T{0};  // no -0
 }
 
@@ -66,7 +57,7 @@ template double parse_number(const std::string&, const std::string&, const Bound
 
 CheckWord one_of(const std::string& name, std::vector<std::string> words) {
   return [name, words = std::move(words)](const std::string& word) {
-    if (std::find(words.begin(), words.end(), word) == words.end())
+    if (std::ranges::find(words, word) == words.end())
       fail_usage("{}: \"{}\" is neither {}", name, word, fmt::join(words, " nor "));
   };
 }
@@ -108,8 +99,7 @@ std::string OptionRow::where() const {
 
 bool OptionRow::is_against(const OptionRow& other) const {
   const auto excludes = [](const OptionRow& one, const std::string& name) {
-    return std::any_of(one.exclusions.begin(), one.exclusions.end(),
-                       [&](const Exclusion& exclusion) { return exclusion.option == name; });
+    return std::ranges::count(one.exclusions, name, &Exclusion::option) > 0;
   };
   return excludes(*this, other.name) || excludes(other, name);
 }
@@ -138,9 +128,9 @@ OptionRow& OptionRows::list(const std::string& name, std::vector<std::string>& v
                             const char* placeholder, const std::string& about, CheckWord check) {
   const auto read = [&values, check](const std::string& text) {
     values = lines_of(text);
-    if (check) std::for_each(values.begin(), values.end(), check);
+    if (check) std::ranges::for_each(values, check);
   };
-  const auto show = [&values] { return fmt::format("{}", fmt::join(values, "\n")); };
+  const auto show = [&values] { return joined(values, "\n"); };
   return add(name, OptionRow::Type::list, read, show, placeholder, about);
 }
 
@@ -161,8 +151,7 @@ OptionRow& OptionRows::type(const std::string& name, Type& value, const std::str
 }
 
 OptionRow* OptionRows::find(std::string_view name) {
-  const auto found = std::find_if(rows_.begin(), rows_.end(),
-                                  [&](const OptionRow& row) { return row.name == name; });
+  const auto found = std::ranges::find(rows_, name, &OptionRow::name);
   return found == rows_.end() ? nullptr : &*found;
 }
 
@@ -186,7 +175,7 @@ void OptionRows::check_exclusions() {
 
 bool OptionRows::overrides_recipe(const OptionRow& row) {
   if (!row.leader.empty() && overrides_recipe(at(row.leader))) return true;
-  return std::any_of(rows_.begin(), rows_.end(), [&](const OptionRow& other) {
+  return std::ranges::any_of(rows_, [&](const OptionRow& other) {
     return other.given() && (other.name == row.name || row.is_against(other));
   });
 }

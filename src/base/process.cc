@@ -7,7 +7,7 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -33,14 +33,14 @@ bool read_stat(int file, Stat& stat) {
   const ssize_t length = pread(file, text.data(), text.size() - 1, 0);
   if (length <= 0) return false;
   text[length] = '\0';
-  const char* at = std::strrchr(text.data(), ')');  // the name itself may contain ')'
-  if (at == nullptr || std::strlen(at) < 3) return true;
-  if (const char* name = std::strchr(text.data(), '('); name != nullptr && name < at)
-    stat.name.assign(name + 1, at);
-  stat.state = at[2];
-  if (std::strlen(at) > 4) stat.parent = std::atoi(at + 4);
-  for (int field = 2; field < 22 && at != nullptr; ++field) at = std::strchr(at + 1, ' ');
-  if (at != nullptr) stat.start_time = std::strtoull(at + 1, nullptr, 10);
+  const char *const name = std::strchr(text.data(), '('), *const end = std::strrchr(
+                                                              text.data(),
+                                                              ')');  // the name may contain ')'
+  if (name == nullptr || end == nullptr) return true;
+  stat.name.assign(name + 1, end);
+  std::sscanf(end,
+              ") %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu",
+              &stat.state, &stat.parent, &stat.start_time);
   return true;
 }
 
@@ -61,8 +61,7 @@ double age_of(int pid) {
   const std::uint64_t start = start_time_of(pid);
   timespec now{};
   if (start == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
-         static_cast<double>(start) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return now.tv_sec + 1e-9 * now.tv_nsec - static_cast<double>(start) / sysconf(_SC_CLK_TCK);
 }
 
 std::string program_of(int pid) { return stat_of(pid).name; }

@@ -22,13 +22,6 @@ __attribute__((no_sanitize("address", "thread", "undefined"))) void note_hangup(
 }
 __attribute__((section(".preinit_array"), used)) void (*first_of_all)() = note_hangup;
 
-/// Ends this process by the default action of `signal`, which the parent sees.
-void end_by(int signal, const sigset_t& blocked) {
-  std::signal(signal, SIG_DFL);
-  pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
-  std::raise(signal);
-}
-
 }  // namespace
 
 Signals::Signals() {
@@ -50,7 +43,10 @@ void Signals::receive() {
   for (int signal = 0, interrupts = 0; sigwait(&set_, &signal) == 0 && !leaving_;) {
     if (signal == SIGHUP && hangup_is_ignored) continue;
     ++received_;
-    if (signal == SIGINT && ++interrupts == 2) end_by(signal, set_);
+    if (signal != SIGINT || ++interrupts != 2) continue;
+    std::signal(signal, SIG_DFL);  // ends the process as its parent expects
+    pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
+    std::raise(signal);
   }
 }
 

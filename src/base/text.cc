@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <set>
+#include <span>
 
 #include "src/base/check.h"
 
@@ -30,13 +31,13 @@ void print_error(const std::string& text) { std::fputs(printable(text).c_str(), 
 
 std::string one_line(const std::string& text) {
   std::string line = printable(text);
-  std::replace(line.begin(), line.end(), '\n', '?');
+  std::ranges::replace(line, '\n', '?');
   return line;
 }
 
 std::string shell_word(const std::string& text) {
   std::string word = one_line(text);
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+  const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
   });
   for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
@@ -77,7 +78,7 @@ std::vector<std::pair<std::string, std::string>> named_values(std::string_view t
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::ptrdiff_t kMost = 10;
   const std::ptrdiff_t count = std::min(kMost, std::ssize(names));
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + count, ", "));
+  std::string text = joined(std::span(names).first(count), ", ");
   if (count < std::ssize(names)) text += fmt::format(" and {} more", std::ssize(names) - count);
   return text;
 }
@@ -86,8 +87,8 @@ std::vector<std::string> missing_from(const std::vector<std::string>& known,
                                       const std::vector<std::string>& all) {
   const std::set<std::string> there(known.begin(), known.end());
   std::vector<std::string> missing;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(missing),
-               [&](const std::string& name) { return !there.contains(name); });
+  std::ranges::copy_if(all, std::back_inserter(missing),
+                       [&](const std::string& name) { return !there.contains(name); });
   return missing;
 }
 
@@ -100,9 +101,10 @@ std::string unique_hex(std::size_t bytes) {
 }
 
 std::string with_unix_ends(std::string text) {
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   const std::size_t end = text.find_first_of("\r\n");
   if (end != text.npos && text[end] == '\r' && !text.substr(end, 2).ends_with('\n'))
-    std::replace(text.begin(), text.end(), '\r', '\n');
+    std::ranges::replace(text, '\r', '\n');
   return text;
 }
 

@@ -1,6 +1,8 @@
 // Texts that come from files, lists of names, and unique names.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +29,12 @@ inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 /// The lines of `text`, without their ends.
 std::vector<std::string> lines_of(std::string_view text);
 
+/// The texts or numbers of `parts` with `sign` between them.
+template <class Parts>
+std::string joined(const Parts& parts, std::string_view sign) {
+  return fmt::format("{}", fmt::join(parts, sign));
+}
+
 /// The parts of `text` between signs, at least one; they may be empty.
 std::vector<std::string> split(std::string_view text, char sign);
 
@@ -41,7 +49,8 @@ std::string listed(const std::vector<std::string>& names);
 std::vector<std::string> missing_from(const std::vector<std::string>& known,
                                       const std::vector<std::string>& all);
 
-/// `text` with LF for each CR if it has the line ends of old Macs: its first one is a CR alone.
+/// `text` without a byte order mark. If it has the line ends of old Macs (the first one is a CR
+/// alone), each CR becomes LF.
 std::string with_unix_ends(std::string text);
 
 /// `bytes` random bytes of the kernel (at most 256) in hexadecimal digits: a unique name. Any

@@ -24,7 +24,6 @@ std::vector<Track::Span> Track::spans() const {
 }
 
 std::string trace_events(const Timeline& timeline, int rank, const std::string& host,
-                         const std::string& remark,
                          const std::function<std::int64_t(std::int64_t)>& clock) {
   std::string out;
   const auto add = [&](const char* what, int thread, const char* key, const std::string& value) {
@@ -34,7 +33,6 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
   };
   add("process_name", 0, "name", quoted(fmt::format("rank {} ({})", rank, host)));
   add("process_sort_index", 0, "sort_index", std::to_string(rank));
-  if (!remark.empty()) add("process_labels", 0, "labels", quoted(remark));
   const std::pair<const char*, const Track*> tracks[] = {
       {"compute", &timeline.compute}, {"communication", &timeline.communication}};
   for (int thread = 0; thread < 2; ++thread) {
@@ -47,8 +45,8 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
                      ",\n"
                      R"({{"ph":"X","pid":{},"tid":{},"name":"{}{}","ts":{:.3f},"dur":{:.3f}}})",
                      rank, thread, span.name,
-                     span.number < 0 ? "" : fmt::format(" {}", span.number),
-                     static_cast<double>(begin) * 1e-3, static_cast<double>(length) * 1e-3);
+                     span.number < 0 ? "" : fmt::format(" {}", span.number), begin * 1e-3,
+                     length * 1e-3);
     }
   }
   return out;

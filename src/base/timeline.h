@@ -62,10 +62,9 @@ struct Timeline {
 };
 
 /// The rank's events in the form of a trace file, joined by ",\n". The process has number `rank`,
-/// the name "rank 3 (`host`)" and the label `remark`. `clock` converts a time of the tracks into
-/// nanoseconds of the trace.
+/// and the name "rank 3 (`host`)". `clock` converts a time of the tracks into nanoseconds of the
+/// trace.
 std::string trace_events(const Timeline& timeline, int rank, const std::string& host,
-                         const std::string& remark,
                          const std::function<std::int64_t(std::int64_t)>& clock);
 
 /// The beginning of a trace file.

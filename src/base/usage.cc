@@ -1,8 +1,8 @@
 #include "src/base/usage.h"
 
+#include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <sstream>
 
 #include "src/base/clock.h"
 #include "src/base/machine.h"
@@ -10,17 +10,15 @@
 namespace lockstep {
 
 Usage usage_now(const std::string& interfaces) {
-  constexpr int kBetween = 7;  // columns between the bytes received and sent
   Usage usage;
   std::ifstream in(interfaces);
   for (std::string line; std::getline(in, line);) {  // "  eth0: RECEIVED ... SENT ..."
     const std::size_t colon = line.find(':');
     if (colon == line.npos || line.substr(0, colon).ends_with(" lo")) continue;
-    std::istringstream numbers(line.substr(colon + 1));
-    std::int64_t received = 0, other = 0, sent = 0;
-    numbers >> received;
-    for (int i = 0; i < kBetween; ++i) numbers >> other;
-    if (!(numbers >> sent)) continue;
+    long received = 0, sent = 0;
+    if (std::sscanf(line.c_str() + colon + 1, "%ld %*s %*s %*s %*s %*s %*s %*s %ld", &received,
+                    &sent) != 2)
+      continue;
     usage.received += received;
     usage.sent += sent;
   }

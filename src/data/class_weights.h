@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,21 +12,14 @@ namespace lockstep {
 /// The samples of each class, by label.
 std::vector<std::int64_t> samples_by_class(const Dataset& data);
 
-/// For each class n / (classes * its samples), as scikit-learn's "balanced". n: all samples;
-/// classes: those with samples. So the mean weight of a sample is 1. A class without samples has
-/// weight 1.
-std::vector<float> balanced_weights(const std::vector<std::int64_t>& samples);
-
-/// Reads `file`: a line "class,weight" for each of the `classes`, in any order, perhaps after a
-/// line of these two words. A name may be quoted as in CSV. Returns the weights by label. Throws
-/// the usage Error that names the line and the fix, also if a class is missing.
-std::vector<float> read_class_weights(const std::filesystem::path& file,
-                                      const std::vector<std::string>& classes);
-
 /// By label. A data set may lack names: then its labels are the names.
 std::vector<std::string> all_class_names(const OpenedData& data);
 
-/// `how`: --class-weights. Empty: no weights. "balanced": those of the training set. Else a file.
+/// By label. `how`: --class-weights. Empty: no weights. "balanced": n / (classes * samples of the
+/// class), as scikit-learn, with the n training samples and the classes that have some; a class
+/// without has weight 1. Else a CSV file with a line "class,weight" for each class, in any order,
+/// perhaps after a line of these two words. Throws the usage Error that names the line and the fix,
+/// also if a class is missing.
 std::vector<float> class_weights(const std::string& how, const OpenedData& data);
 
 }  // namespace lockstep

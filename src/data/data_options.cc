@@ -6,7 +6,7 @@
 #include "src/base/plural.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
-#include "src/data/image/photo_augmentations.h"
+#include "src/data/photo_augmentations.h"
 
 namespace lockstep {
 
@@ -142,7 +142,7 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.choice("--colours", images.colours, "HOW",
               "Colours of image files: rgb, grey, or auto\n"
               "auto is grey for models of one channel, otherwise rgb.",
-              kColours)
+              {"auto", "rgb", "grey"})
       .shapes_weights();
   rows.optional_number("--workers", workers, Bounds::at_least(1, 1024),
                        "Threads per rank that decode image files [half of the rank's threads]")
@@ -183,7 +183,8 @@ void DataOptions::declare_augmentations(OptionRows& rows) {
       .shapes_weights()
       .only_with("--image-size");
   rows.choice("--flip", images.flip, "HOW",
-              "Random mirroring of training images, with --image-size", kFlips)
+              "Random mirroring of training images, with --image-size",
+              {"none", "horizontal", "vertical", "both"})
       .shapes_weights()
       .only_with("--image-size")
       .also_called({"no-flip none", "no-hflip none"});

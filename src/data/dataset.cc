@@ -19,7 +19,7 @@ Shape SampleFormat::shape() const {
 
 std::size_t SampleFormat::bytes() const {
   const std::size_t each = kind == Kind::words || kind == Kind::values ? 4 : 1;
-  return static_cast<std::size_t>(size.count()) * each;
+  return size.count() * each;
 }
 
 void DamageLog::found(const DamagedSample& sample) {

@@ -137,14 +137,14 @@ class Dataset {
   std::shared_ptr<DamageLog> damage_;  ///< of all sets of a run
 };
 
-struct PhotoAugmentations;  // src/data/image/photo_augmentations.h
+struct PhotoAugmentations;  // src/data/photo_augmentations.h
 
 /// How image files of any size become samples.
 struct ImageOptions {
   int size = 0;                     ///< edge of the square in pixels; 0: all files have one size
   double crop_area = 0.08;          ///< smallest share of an image's area that a training crop has
-  std::string flip = "horizontal";  ///< one of kFlips
-  std::string colours = "auto";     ///< one of kColours; auto: rgb
+  std::string flip = "horizontal";  ///< none, horizontal, vertical or both
+  std::string colours = "auto";     ///< auto, rgb or grey; auto: rgb
   std::shared_ptr<const PhotoAugmentations> augmentations = {};  ///< null: none
   std::string check = "headers";  ///< --check-images: words with commas
 
@@ -166,8 +166,6 @@ struct TextOptions {
   int words = 20000;  ///< the most frequent words of the training texts, which have numbers
   int length = 300;   ///< of a sample, in words
 };
-inline const std::vector<std::string> kFlips{"none", "horizontal", "vertical", "both"};
-inline const std::vector<std::string> kColours{"auto", "rgb", "grey"};
 
 /// The ranks of a host, which open a data set together. As constructed: one alone.
 struct HostRanks {

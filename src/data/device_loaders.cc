@@ -24,15 +24,14 @@ class BatchPlaces {
         images_{nullptr, dataset.sample_shape().with_batch(samples_), spec.type} {
     for (int shard = 0; shard < spec.own_shards; ++shard) {
       places_.push_back(arena_.reserve(images_.bytes()));
-      for (int list = 1; list < lists_; ++list)
-        places_.push_back(arena_.reserve(static_cast<std::size_t>(samples_) * 4));
+      for (int list = 1; list < lists_; ++list) places_.push_back(arena_.reserve(samples_ * 4));
     }
     arena_.allocate(device);
   }
   Batch at(int shard) const {
     const auto* place = &places_[lists_ * shard];
-    Batch batch{arena_.view(place[0], images_.shape, images_.type),
-                arena_.view(place[1], {samples_}, Type::i32), 0};
+    Batch batch{{arena_.view(place[0], images_.shape, images_.type),
+                 arena_.view(place[1], {samples_}, Type::i32)}};
     if (lists_ > 2) {
       batch.other_labels = arena_.view(place[2], {samples_}, Type::i32);
       batch.weights = arena_.view(place[3], {samples_}, Type::f32);
@@ -41,8 +40,7 @@ class BatchPlaces {
   }
   /// The offset of `view` from the beginning of all batches.
   std::size_t offset(View view) const {
-    return static_cast<std::size_t>(static_cast<std::byte*>(view.data) -
-                                    static_cast<std::byte*>(arena_.at(0)));
+    return static_cast<std::byte*>(view.data) - static_cast<std::byte*>(arena_.at(0));
   }
   void* data() const { return arena_.at(0); }
   std::size_t bytes() const { return arena_.bytes(); }
@@ -128,8 +126,7 @@ Drawn draw(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std::i
   use_default_floating_point();
   Drawn drawn{permutation(seed, epoch, size), {}};
   for (std::int64_t sample = 0; mixing.any() && sample < size; ++sample) {
-    drawn.mixes.push_back(
-        draw_mix(mixing, seed, epoch, static_cast<std::uint32_t>(sample), size, seen[1], seen[2]));
+    drawn.mixes.push_back(draw_mix(mixing, seed, epoch, sample, size, seen[1], seen[2]));
   }
   return drawn;
 }
@@ -147,7 +144,7 @@ class ResidentLoader : public Loader {
         places_(device, dataset, spec),
         seen_(dataset.sample_shape()),
         mixing_(spec.augment ? spec.mixing : Mixing{}),
-        orders_(device.allocate(static_cast<std::size_t>(kept_) * epoch_bytes(), Place::device)),
+        orders_(device.allocate(kept_ * epoch_bytes(), Place::device)),
         position_(spec.first_position),
         next_epoch_(position_ / size_) {
     for (std::int64_t n = 0; n < kept_; ++n) stagings_.emplace_back(device, epoch_bytes());
@@ -164,13 +161,12 @@ class ResidentLoader : public Loader {
       waited_ += now_seconds() - start;
       std::memcpy(staging.memory.get(), drawn.order.data(), order_bytes());
       const std::int64_t place = next_epoch_++ % kept_;
-      device_.copy(stream, orders_.get() + static_cast<std::size_t>(place) * order_bytes(),
-                   staging.memory.get(), order_bytes());
+      device_.copy(stream, orders_.get() + place * order_bytes(), staging.memory.get(),
+                   order_bytes());
       if (mixing_.any()) {
         std::byte* from = staging.memory.get() + order_bytes();
         std::memcpy(from, drawn.mixes.data(), mix_bytes());
-        device_.copy(stream, mixes() + static_cast<std::size_t>(place) * mix_bytes(), from,
-                     mix_bytes());
+        device_.copy(stream, mixes() + place * mix_bytes(), from, mix_bytes());
       }
       staging.copied->record(stream);
     }
@@ -188,12 +184,12 @@ class ResidentLoader : public Loader {
                         .seed = spec_.seed,
                         .pixels = spec_.pixels,
                         .mixes = mixing_.any() ? reinterpret_cast<const Mix*>(mixes()) : nullptr},
-                       {batch.images, batch.labels, batch.other_labels, batch.weights});
+                       batch);
     return batch;
   }
   double waited_seconds() const override { return waited_; }
   std::size_t bytes() const override {
-    return set_.bytes() + places_.bytes() + 2 * static_cast<std::size_t>(kept_) * epoch_bytes();
+    return set_.bytes() + places_.bytes() + 2 * kept_ * epoch_bytes();
   }
   std::string describe() const override { return "made on the device, where the data set lies"; }
 
@@ -202,12 +198,9 @@ class ResidentLoader : public Loader {
   std::size_t mix_bytes() const { return mixing_.any() ? size_ * sizeof(Mix) : 0; }
   std::size_t epoch_bytes() const { return order_bytes() + mix_bytes(); }
   /// The mixes, which follow the orders.
-  std::byte* mixes() const {
-    return orders_.get() + static_cast<std::size_t>(kept_) * order_bytes();
-  }
+  std::byte* mixes() const { return orders_.get() + kept_ * order_bytes(); }
   void draw_ahead() {
-    drawn_ = std::async(std::launch::async, draw, mixing_, spec_.seed,
-                        static_cast<std::uint32_t>(next_epoch_), size_, seen_);
+    drawn_ = std::async(std::launch::async, draw, mixing_, spec_.seed, next_epoch_, size_, seen_);
   }
 
   Device& device_;

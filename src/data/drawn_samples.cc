@@ -5,8 +5,7 @@
 namespace lockstep {
 BalancedSamples::BalancedSamples(const Dataset& data)
     : size_(data.size()), classes_(data.classes()) {
-  for (std::int64_t i = 0; i < size_; ++i)
-    classes_[data.label(i)].push_back(static_cast<std::uint32_t>(i));
+  for (std::int64_t i = 0; i < size_; ++i) classes_[data.label(i)].push_back(i);
   std::erase_if(classes_, [](const auto& samples) { return samples.empty(); });
 }
 
@@ -24,8 +23,7 @@ std::vector<std::uint32_t> BalancedSamples::draw(std::uint64_t seed, std::uint32
     const std::int64_t number = own / std::ssize(samples);
     Pass& pass = passes[c];
     if (pass.number != number) {
-      Random random(seed, kStream, static_cast<std::uint32_t>(number),
-                    static_cast<std::uint32_t>(c));
+      Random random(seed, kStream, number, c);
       pass = {number, shuffled(random, std::ssize(samples))};
     }
     drawn[entry] = samples[pass.order[own % std::ssize(samples)]];

@@ -24,7 +24,7 @@ class BalancedSamples {
   /// The sample of each entry of `epoch`. It depends on the arguments and the labels only.
   std::vector<std::uint32_t> draw(std::uint64_t seed, std::uint32_t epoch) const;
   /// The memory of the object.
-  std::size_t bytes() const { return static_cast<std::size_t>(size_) * sizeof(std::uint32_t); }
+  std::size_t bytes() const { return size_ * sizeof(std::uint32_t); }
 
  private:
   std::int64_t size_;

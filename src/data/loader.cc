@@ -13,7 +13,6 @@
 #include "src/base/floating_point.h"
 #include "src/data/drawn_samples.h"
 #include "src/data/read_in_parallel.h"
-#include "src/data/samples.h"
 
 namespace lockstep {
 namespace {
@@ -68,7 +67,7 @@ std::vector<std::uint32_t> shuffled(Random& random, std::int64_t size) {
   std::vector<std::uint32_t> order(size);
   std::iota(order.begin(), order.end(), 0u);
   for (std::size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[random.below(static_cast<std::uint32_t>(i))]);
+    std::swap(order[i - 1], order[random.below(i)]);
   }
   return order;
 }
@@ -123,8 +122,7 @@ struct HostLoader::Body {
     expect((!spec.pixels.any() && !spec.mixing.any()) || sample.rank() == 4,
            "only images are edited and mixed");
     for (int i = 0; i < depth + spec.held; ++i) {
-      slots.push_back(
-          make_slot(shard_batch, static_cast<std::size_t>(shard_batch) * sample_bytes(), mixes));
+      slots.push_back(make_slot(shard_batch, shard_batch * sample_bytes(), mixes));
     }
     thread = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
@@ -163,7 +161,7 @@ struct HostLoader::Body {
       const std::int64_t position = slot.first_position + i;
       if (position / dataset.size() != epoch) {
         epoch = position / dataset.size();
-        const auto number = static_cast<std::uint32_t>(epoch);
+        const std::uint32_t number = epoch;
         order = permutation(spec.seed, number, dataset.size());
         if (spec.drawn) {
           drawn = std::make_shared<const std::vector<std::uint32_t>>(
@@ -181,21 +179,19 @@ struct HostLoader::Body {
   /// Sample `i` of the slot. `own` and `partner` have room for the stored bytes of a sample.
   void make(Slot& slot, std::int64_t i, const SampleKey& key, std::vector<std::uint8_t>& own,
             std::vector<std::uint8_t>& partner) const {
-    const auto at = static_cast<std::size_t>(i);
     Random random = numbers_of(key);
-    const SampleSource source = source_of(key, random, own, slot.labels[at]);
+    const SampleSource source = source_of(key, random, own, slot.labels[i]);
     if (!mixes) {
-      make_sample(format, source, nullptr, slot.images + at * sample_bytes(), spec.type);
+      make_sample(format, source, nullptr, slot.images + i * sample_bytes(), spec.type);
       return;
     }
     const Mix mix = draw_mix(spec.mixing, spec.seed, key.epoch, key.sample, dataset.size(),
                              sample[1], sample[2]);
     const SampleKey other_key{key.epoch, mix.partner, key.drawn};
     Random other_random = numbers_of(other_key);
-    const MixedSource other{source_of(other_key, other_random, partner, slot.other_labels[at]),
-                            mix};
-    slot.weights[at] = mix.weight;
-    make_sample(format, source, &other, slot.images + at * sample_bytes(), spec.type);
+    const MixedSource other{source_of(other_key, other_random, partner, slot.other_labels[i]), mix};
+    slot.weights[i] = mix.weight;
+    make_sample(format, source, &other, slot.images + i * sample_bytes(), spec.type);
   }
 
   Random numbers_of(const SampleKey& key) const {
@@ -243,8 +239,8 @@ struct HostLoader::Body {
     Slot& slot = slot_of(handed++);
     lock.unlock();
     changed.notify_all();
-    Batch batch{{slot.images, sample.with_batch(shard_batch), spec.type},
-                {slot.labels.data(), {shard_batch}, Type::i32},
+    Batch batch{{{slot.images, sample.with_batch(shard_batch), spec.type},
+                 {slot.labels.data(), {shard_batch}, Type::i32}},
                 slot.first_position};
     if (mixes) {
       batch.other_labels = {slot.other_labels.data(), {shard_batch}, Type::i32};
@@ -276,7 +272,7 @@ std::size_t HostLoader::bytes() const {
   if (drawn != nullptr) total += drawn->bytes();
   // While the thread draws an order it still has the one before.
   const std::size_t orders = drawn != nullptr ? 4 : 2;
-  return total + orders * static_cast<std::size_t>(body_->dataset.size()) * sizeof(std::uint32_t);
+  return total + orders * body_->dataset.size() * sizeof(std::uint32_t);
 }
 
 }  // namespace lockstep

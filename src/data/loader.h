@@ -18,9 +18,7 @@
 
 #include "src/base/view.h"
 #include "src/data/dataset.h"
-#include "src/data/mixing.h"
-#include "src/data/pixel_edits.h"
-#include "src/device/device.h"
+#include "src/data/samples.h"
 
 namespace lockstep {
 
@@ -51,14 +49,10 @@ struct LoaderSpec {
   std::shared_ptr<const BalancedSamples> drawn = {};
 };
 
-/// One shard's samples of one step. Valid for `held` calls of next(), its own included.
-struct Batch {
-  View images;                      ///< (global_batch / shards) x sample shape
-  View labels;                      ///< i32
+/// One shard's samples of one step: (global_batch / shards) x sample shape. Valid for `held` calls
+/// of next(), its own included.
+struct Batch : BatchViews {
   std::int64_t first_position = 0;  ///< g of its first sample
-  /// For mixed samples: the partners' labels (i32) and the weights of the own samples (f32). Else
-  /// empty.
-  View other_labels = {}, weights = {};
 };
 
 /// The source of a training step's batches, one for each of the rank's shards. Used by one thread.

@@ -15,27 +15,24 @@ float draw_beta(Random& random, float alpha) {
   for (;;) {
     const double one = power(), two = power(), larger = std::max(one, two);
     if (exponential(one) + exponential(two) > 1) continue;
-    return static_cast<float>(exponential(one - larger) /
-                              (exponential(one - larger) + exponential(two - larger)));
+    return exponential(one - larger) / (exponential(one - larger) + exponential(two - larger));
   }
 }
 
 /// The rectangle around any pixel that has 1 - share of the image, without what lies outside.
 Mix draw_cutmix(Random& random, std::int64_t size, float alpha, int height, int width) {
   Mix mix;
-  mix.partner = random.below(static_cast<std::uint32_t>(size));
+  mix.partner = random.below(size);
   const double half = 0.5 * std::sqrt(1 - double{draw_beta(random, alpha)});
   const auto span = [&](int extent, int& begin, int& count) {
-    const int centre = static_cast<int>(random.below(static_cast<std::uint32_t>(extent))),
-              reach = static_cast<int>(half * extent);
+    const int centre = random.below(extent), reach = static_cast<int>(half * extent);
     begin = std::max(centre - reach, 0);
     count = std::min(centre + reach, extent) - begin;
   };
   Rectangle& box = mix.pasted;
   span(width, box.left, box.width);
   span(height, box.top, box.height);
-  mix.weight =
-      static_cast<float>(1 - double{1} * box.height * box.width / (double{1} * height * width));
+  mix.weight = 1 - double{1} * box.height * box.width / (double{1} * height * width);
   if (box.height == 0 || box.width == 0) box = {0, 0, 1, 0};  // without height: mixup
   return mix;
 }
@@ -46,7 +43,7 @@ Mix draw_mix(std::uint64_t seed, std::uint32_t epoch, std::uint32_t sample, std:
              float alpha) {
   Random random(seed, Mixup::kStream, epoch, sample);
   Mix mix;
-  mix.partner = random.below(static_cast<std::uint32_t>(size));
+  mix.partner = random.below(size);
   mix.weight = draw_beta(random, alpha);
   return mix;
 }
@@ -58,7 +55,7 @@ Mix draw_mix(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std:
     Random random(seed, CutMix::kStream, epoch, sample);
     const bool chosen = random.below(2) == 1;
     if (chosen || mixup == 0) {
-      return draw_cutmix(random, size, cutmix, static_cast<int>(height), static_cast<int>(width));
+      return draw_cutmix(random, size, cutmix, height, width);
     }
   }
   return draw_mix(seed, epoch, sample, size, mixup);

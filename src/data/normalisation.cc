@@ -42,8 +42,8 @@ Normalisation normalisation_from(const std::string& text, std::int64_t channels)
       counted(std::ssize(mean), "channel"), channels);
   Normalisation normalisation;
   for (std::size_t c = 0; c < mean.size(); ++c) {
-    normalisation.mean[c] = static_cast<float>(mean[c]);
-    normalisation.deviation[c] = static_cast<float>(deviation[c]);
+    normalisation.mean[c] = mean[c];
+    normalisation.deviation[c] = deviation[c];
     require(
         std::abs(mean[c]) <= kLargest && deviation[c] >= kLeast && deviation[c] <= kLargest,
         "the checkpoint's normalisation of images is damaged: mean {}, deviation {}. Use another "
@@ -67,7 +67,7 @@ SampleFormat format_from(const std::string& text) {
   SampleFormat format;
   try {
     const auto object = nlohmann::json::parse(text);
-    const auto kind = std::find(std::begin(kKinds), std::end(kKinds), object.at("kind"));
+    const auto kind = std::ranges::find(kKinds, object.at("kind"));
     require(kind != std::end(kKinds), "unknown kind");
     format.kind = static_cast<SampleFormat::Kind>(kind - std::begin(kKinds));
     for (const auto& [name, edge] : {std::pair("height", &format.size.height),

@@ -15,11 +15,11 @@ constexpr std::int64_t kPart = 4096;
 
 ResidentSet::ResidentSet(Device& device, const Dataset& dataset)
     : format_(dataset.format()), size_(dataset.size()) {
-  const std::size_t count = static_cast<std::size_t>(size_), each = format_.bytes();
+  const std::size_t count = size_, each = format_.bytes();
   samples_ = device.allocate(count * each, Place::device);
   labels_ = device.allocate(count * sizeof(std::int32_t), Place::device);
   const std::int64_t most = std::min(kPart, size_);
-  const Memory part = device.allocate(static_cast<std::size_t>(most) * each, Place::host),
+  const Memory part = device.allocate(most * each, Place::host),
                labels = device.allocate(count * sizeof(std::int32_t), Place::host);
   auto* label = reinterpret_cast<std::int32_t*>(labels.get());
   for (std::int64_t i = 0; i < size_; ++i) label[i] = dataset.label(i);
@@ -29,20 +29,17 @@ ResidentSet::ResidentSet(Device& device, const Dataset& dataset)
     const std::int64_t here = std::min(kPart, size_ - first);
     read_in_parallel(stream->threads(), here, 64, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        auto* to = reinterpret_cast<std::uint8_t*>(part.get()) + static_cast<std::size_t>(i) * each;
+        auto* to = reinterpret_cast<std::uint8_t*>(part.get()) + i * each;
         const std::uint8_t* from = dataset.stored(first + i, to);
         if (from != to) std::memcpy(to, from, each);
       }
     });
-    device.copy(*stream, samples_.get() + static_cast<std::size_t>(first) * each, part.get(),
-                static_cast<std::size_t>(here) * each);
+    device.copy(*stream, samples_.get() + first * each, part.get(), here * each);
     stream->synchronize();
   }
 }
 
-std::size_t ResidentSet::bytes() const {
-  return static_cast<std::size_t>(size_) * (format_.bytes() + sizeof(std::int32_t));
-}
+std::size_t ResidentSet::bytes() const { return size_ * (format_.bytes() + sizeof(std::int32_t)); }
 
 void ResidentSet::enqueue_batch(Stream& stream, const BatchRequest& request,
                                 const BatchViews& batch) const {

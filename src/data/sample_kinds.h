@@ -115,9 +115,9 @@ struct Images {
   float mean[4], factor[4];
 
   explicit Images(const SampleFormat& format)
-      : height(static_cast<int>(format.size.height)),
-        width(static_cast<int>(format.size.width)),
-        depth(static_cast<int>(format.size.channels)),
+      : height(format.size.height),
+        width(format.size.width),
+        depth(format.size.channels),
         planes(format.size.planes),
         moved(format.moved),
         alternate(format.alternate),
@@ -163,9 +163,7 @@ struct Values {
   static constexpr bool planes = false;
 
   explicit Values(const SampleFormat& format)
-      : height(static_cast<int>(format.size.height)),
-        width(static_cast<int>(format.size.width)),
-        depth(static_cast<int>(format.size.channels)) {}
+      : height(format.size.height), width(format.size.width), depth(format.size.channels) {}
   HOST_DEVICE int lines() const { return height; }
   HOST_DEVICE int columns() const { return width; }
   HOST_DEVICE int channels() const { return depth; }

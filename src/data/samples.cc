@@ -194,7 +194,7 @@ struct MakeSample {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t index, Team team) const {
     const std::int64_t row = index / kParts;
-    const auto number = static_cast<int>(index % kParts);
+    const int number = index % kParts;
     const Part part{number * team.lanes + team.lane, kParts * team.lanes};
     const SampleId id = SampleId::of(request, samples.size, row);
     const auto own = reader(id.epoch, id.sample, team);

@@ -40,21 +40,18 @@ std::vector<bool> held_out(const Split& split, std::span<const std::int32_t> lab
   for (std::int64_t i = 0; i < count; ++i) numbers[i] = number_of(name(i), split.seed);
   std::vector<std::int64_t> order(count);
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return std::tuple(labels[a], numbers[a], a) < std::tuple(labels[b], numbers[b], b);
-  });
+  std::ranges::sort(order, {},
+                    [&](std::int64_t i) { return std::tuple(labels[i], numbers[i], i); });
   // Rounds for all classes together, so that the parts have their sizes to within one sample too.
-  const auto until = [&](std::int64_t place) {
-    return std::llround(split.share * static_cast<double>(place));
-  };
+  const auto until = [&](std::int64_t place) { return std::llround(split.share * place); };
   std::vector<bool> held(count);
   for (std::int64_t first = 0, last = 0; first < count; first = last) {
     while (last < count && labels[order[last]] == labels[order[first]]) ++last;
     const std::int64_t share = until(last) - until(first);
     std::int64_t chosen = 0;
     for (std::int64_t place = first; place < last; ++place) {
-      const bool one = split.folds > 0 ? place % split.folds == split.fold - 1
-                                       : place - first < share;
+      const bool one =
+          split.folds > 0 ? place % split.folds == split.fold - 1 : place - first < share;
       held[order[place]] = one;
       chosen += one;
     }

@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/base/text.h"
+#include "src/data/checksum.h"
+#include "src/data/class_weights.h"
 #include "src/data/copies.h"
 #include "src/data/names.h"
 
@@ -61,15 +62,12 @@ void divide(OpenedData& pair, const Split& split) {
   const std::vector<bool> held =
       held_out(split, labels, [](std::int64_t i) { return std::to_string(i); });
   std::vector<std::uint32_t> training, validation;
-  for (std::int64_t i = 0; i < all->size(); ++i)
-    (held[i] ? validation : training).push_back(static_cast<std::uint32_t>(i));
+  for (std::int64_t i = 0; i < all->size(); ++i) (held[i] ? validation : training).push_back(i);
   require(!training.empty() && !validation.empty(),
           "{} leaves {} of {} training samples. Pass another one.", split.text(), training.size(),
           all->size());
-  const std::string_view bytes(reinterpret_cast<const char*>(validation.data()),
-                               validation.size() * sizeof validation[0]);
   pair.identity += fmt::format("validation samples = {} of {}, crc32c {:08x}\n", validation.size(),
-                               all->size(), crc32c(bytes));
+                               all->size(), crc32c_of(validation));
   pair.train = std::make_unique<Part>(all, std::move(training), "training", true);
   pair.validation = std::make_unique<Part>(all, std::move(validation), "validation", false);
 }
@@ -79,18 +77,15 @@ void note_classes(OpenedData& pair) {
   constexpr std::int64_t kUnequal = 3;
   const std::string alike = look_alikes(pair.class_names);
   if (!alike.empty()) pair.notes.push_back(alike);
+  const std::vector<std::string> names = all_class_names(pair);
   for (const auto& [set, part] : {std::pair(pair.train.get(), "training"),
                                   {pair.validation.get(), "validation"},
                                   {pair.test.get(), "test"}}) {
     if (set == nullptr) continue;
-    std::vector<std::int64_t> counts(set->classes());
-    for (std::int64_t i = 0; i < set->size(); ++i) ++counts[set->label(i)];
-    const auto name = [&](auto count) {
-      const std::int64_t label = count - counts.begin();
-      return label < std::ssize(pair.class_names) ? pair.class_names[label] : std::to_string(label);
-    };
+    const std::vector<std::int64_t> counts = samples_by_class(*set);
+    const auto name = [&](auto count) { return names[count - counts.begin()]; };
     std::vector<std::string> empty;
-    auto least = std::max_element(counts.begin(), counts.end()), most = least;
+    auto least = std::ranges::max_element(counts), most = least;
     for (auto count = counts.begin(); count != counts.end(); ++count) {
       if (*count == 0) empty.push_back(name(count));
       if (*count > 0 && *count < *least) least = count;

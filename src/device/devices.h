@@ -23,11 +23,11 @@ struct DeviceOptions {
   /// fp32 products with 10 bits of mantissa if the device gains from them.
   bool tf32 = false;
   /// One of convolutions() (src/device/cpu/convolution.h).
-  std::string_view convolution = "auto";
+  std::string convolution = "auto";
   /// One of instruction_sets() (src/device/cpu/instruction_set.h).
-  std::string_view isa = "auto";
+  std::string isa = "auto";
   /// One of arithmetics() (src/device/cpu/arithmetic.h).
-  std::string_view arithmetic = "portable";
+  std::string arithmetic = "portable";
 };
 
 struct DeviceEntry {

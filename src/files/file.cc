@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -75,33 +74,40 @@ void fail_to_read(const std::filesystem::path& path, int error) {
 std::int64_t read_at(int descriptor, std::int64_t begin, std::span<char> to) {
   std::size_t done = 0;
   while (done < to.size()) {
-    const ssize_t got =
-        ::pread(descriptor, to.data() + done, to.size() - done, begin + static_cast<off_t>(done));
+    const ssize_t got = ::pread(descriptor, to.data() + done, to.size() - done, begin + done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -1;
     if (got == 0) break;
-    done += static_cast<std::size_t>(got);
+    done += got;
   }
-  return static_cast<std::int64_t>(done);
+  return done;
 }
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe would wait for a writer.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail_to_read(path_, errno);
-  struct stat status {};
-  const int error = ::fstat(descriptor_, &status) != 0 ? errno : 0;
-  size_ = static_cast<std::uint64_t>(status.st_size);
-  if (error == 0 && S_ISREG(status.st_mode)) return;
-  ::close(descriptor_);
-  if (error != 0) fail_to_read(path_, error);
-  fail("cannot read {}: it is not a file; choose a file", path_.string());
+  try {
+    const struct stat now = status();
+    require(S_ISREG(now.st_mode), "cannot read {}: it is not a file; choose a file",
+            path_.string());
+    size_ = now.st_size;
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }
 
+struct stat InputFile::status() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail_to_read(path_, errno);
+  return status;
+}
+
 void InputFile::read(std::uint64_t begin, std::span<char> to) const {
-  const std::int64_t got = read_at(descriptor_, static_cast<std::int64_t>(begin), to);
+  const std::int64_t got = read_at(descriptor_, begin, to);
   if (got < 0) fail_to_read(path_, errno);
   require(got == std::ssize(to), "{} was truncated while it was read. Restore it.", path_.string());
 }
@@ -244,12 +250,12 @@ void OutputFile::write(std::string_view bytes) {
       const int error = errno;
       const off_t end =
           ::lseek(descriptor_, 0, SEEK_END);  // fails for a pipe, which keeps the bytes
-      const off_t former = end - static_cast<off_t>(done);
+      const off_t former = end - done;
       if (done > 0 && former >= 0 && ::ftruncate(descriptor_, former) == 0)
         ::lseek(descriptor_, former, SEEK_SET);
       fail_to("write", path_, error);
     }
-    done += static_cast<std::size_t>(written);
+    done += written;
   }
 }
 

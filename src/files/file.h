@@ -2,6 +2,8 @@
 // the file, the reason of the system and the fix.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -53,6 +55,7 @@ class InputFile {
   InputFile& operator=(InputFile&&) = delete;  ///< neither copied nor moved
 
   std::uint64_t size() const { return size_; }  ///< when it was opened
+  struct stat status() const;                   ///< now. Throws UnreadableFile. Any thread
   /// Fills `to` with the bytes from `begin` on. Throws UnreadableFile, and Error if the file has
   /// become shorter. Any thread.
   void read(std::uint64_t begin, std::span<char> to) const;

@@ -1,11 +1,11 @@
 #include "src/files/file_kind.h"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 #include "src/files/hdf5_id.h"
 #include "src/files/number_at.h"
 
@@ -81,7 +81,7 @@ FileKind kind_of_hdf5(const fs::path& file) {
 
 bool is_text(std::string_view head) {
   constexpr unsigned char kLastOfUtf8 = 0xf4;
-  return std::none_of(head.begin(), head.end(), [](unsigned char letter) {
+  return std::ranges::none_of(head, [](unsigned char letter) {
     const bool space = letter == '\n' || letter == '\r' || letter == '\t';
     return (letter < ' ' && !space) || letter > kLastOfUtf8;
   });
@@ -90,21 +90,18 @@ bool is_text(std::string_view head) {
 }  // namespace
 
 FileKind kind_of(const fs::path& file) {
-  std::error_code unreadable;
-  if (!fs::is_regular_file(file, unreadable)) return {};
-  std::ifstream in(file, std::ios::binary);
-  std::string head(512, '\0');
-  in.read(head.data(), std::ssize(head));
-  if (in.bad() || !in.is_open()) return {};
-  head.resize(in.gcount());
+  constexpr std::uint64_t kHead = 512;
+  const std::optional<std::string> beginning = read_file(file, kHead);
+  if (!beginning) return {};
+  const std::string& head = *beginning;
   if (head.empty()) return {"an empty file", "Restore it, or pass another file."};
   if (head.starts_with("\x89HDF\r\n\x1a\n")) return kind_of_hdf5(file);
   // The number of bytes of a JSON object, and the object. Its number may begin as another kind.
   if (head.size() > 8 && head[8] == '{' && number_at<std::uint64_t>(head, 0) < 100'000'000)
     return {kSafetensorsFile, "Pass it to --init of a training program."};
   if (head.starts_with("PK")) return kind_of_archive(file, head);
-  for (const auto& [beginning, kind] : kBeginnings)
-    if (head.starts_with(beginning)) return kind;
+  for (const auto& [text, kind] : kBeginnings)
+    if (head.starts_with(text)) return kind;
   // The field with the version comes first.
   if (head.size() > 2 && head[0] == 8 && head[1] > 2 && head[1] < 30)
     return {"an ONNX file", "Pass the checkpoint that it was exported from."};

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 struct FileKind {
-  std::string_view name;    ///< "a PyTorch file"; empty: unknown, or the file cannot be read
+  std::string_view name;    ///< "a PyTorch file"; empty: unknown, or it is no file
   std::string_view advice;  ///< a sentence, for readers of other kinds
 };
 
@@ -19,7 +19,7 @@ inline constexpr std::string_view kCheckpointFile = "a checkpoint",
                                   kArraysFile = "a data set of arrays",
                                   kTextsFile = "a data set of texts";
 
-/// Throws UnreadableFile if an HDF5 file cannot be read now.
+/// Throws UnreadableFile if the file cannot be read now.
 FileKind kind_of(const std::filesystem::path& file);
 
 /// Throws Error if `file` is of a known kind, but not `wanted`. A damaged file is of no known kind:

@@ -122,9 +122,9 @@ bool is_of_this_machine(const Claim& claim) {
 /// Why the claim's run is gone; empty: it may live.
 std::string why_gone(const Claim& claim) {
   if (is_of_this_machine(claim)) {
-    const auto pid = static_cast<int>(claim.number_of("pid"));
-    const auto start = static_cast<std::uint64_t>(claim.number_of("start"));
-    const bool gone = pid <= 0 || Process(pid, start).condition() == Condition::gone;
+    const int pid = claim.number_of("pid");
+    const bool gone =
+        pid <= 0 || Process(pid, claim.number_of("start")).condition() == Condition::gone;
     return gone ? "its process is gone" : "";
   }
   const std::string job = own_job(), supervisor = environment("LOCKSTEP_SUPERVISOR");
@@ -153,8 +153,8 @@ std::string describe(const Claim& claim) {
 
 /// The highest of `claims` whose run may live.
 std::optional<Claim> standing(const std::vector<Claim>& claims) {
-  const auto found = std::find_if(claims.begin(), claims.end(),
-                                  [](const Claim& claim) { return why_gone(claim).empty(); });
+  const auto found =
+      std::ranges::find_if(claims, [](const Claim& claim) { return why_gone(claim).empty(); });
   return found == claims.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -235,8 +235,8 @@ void FolderLock::claim(std::string_view purpose) {
     if (!write_new(file, text_)) continue;
     // The folder may have changed meanwhile: only claims that were examined may be beside ours.
     const std::vector<Claim> now = list_claims(directory_);
-    const bool won = std::all_of(now.begin(), now.end(), [&](const Claim& claim) {
-      return claim.file == file || std::any_of(gone.begin(), gone.end(), [&](const Claim& former) {
+    const bool won = std::ranges::all_of(now, [&](const Claim& claim) {
+      return claim.file == file || std::ranges::any_of(gone, [&](const Claim& former) {
                return former.file == claim.file && former.text == claim.text;
              });
     });

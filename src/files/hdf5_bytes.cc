@@ -90,12 +90,11 @@ void Hdf5BytesWriter::append(const std::string& name, std::span<const std::uint8
   std::uint64_t& at = written_[name];
   expect(bytes.size() <= array.bytes() - at, "more bytes than the array has");
   while (!bytes.empty()) {
-    const ssize_t done =
-        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(array.offset + at));
+    const ssize_t done = ::pwrite(descriptor_, bytes.data(), bytes.size(), array.offset + at);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail_to("write", path_, errno);
-    at += static_cast<std::uint64_t>(done);
-    bytes = bytes.subspan(static_cast<std::size_t>(done));
+    at += done;
+    bytes = bytes.subspan(done);
   }
 }
 
@@ -124,7 +123,7 @@ Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : file_(std::move(p
   const Hdf5Id file = open_hdf5(this->path(), cause);
   if (file < 0) refuse(cause);
   Hdf5Objects objects;
-  check(list_hdf5_objects(file, objects) ? 0 : -1);
+  check(list_hdf5_objects(file, objects));
   for (const std::string& name : objects.arrays) {
     const Hdf5Id set(H5Dopen2(file, name.c_str(), H5P_DEFAULT));
     check(static_cast<hid_t>(set));

@@ -51,7 +51,7 @@ Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause) {
   keep_hdf5_quiet();
   const Hdf5Id access(H5Pcreate(H5P_FILE_ACCESS));
   if (access < 0) fail_to_read(path, ENOMEM);
-  // A complete file needs no lock for reading, and many network file systems have no locks.
+    // A complete file needs no lock for reading, and many network file systems have no locks.
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 12, 0))
   H5Pset_file_locking(access, /*use_file_locking=*/false, /*ignore_when_disabled=*/true);
 #endif
@@ -87,7 +87,7 @@ void require_hdf5_read(const std::filesystem::path& path) {
       EIO);
 }
 
-bool list_hdf5_objects(hid_t file, Hdf5Objects& objects) {
+herr_t list_hdf5_objects(hid_t file, Hdf5Objects& objects) {
   const auto visit = [](hid_t, const char* name, const auto* info, void* out) -> herr_t {
     auto& all = *static_cast<Hdf5Objects*>(out);
     if (std::string_view(name) == ".") return 0;  // the file
@@ -97,9 +97,9 @@ bool list_hdf5_objects(hid_t file, Hdf5Objects& objects) {
   };
 #if H5_VERSION_GE(1, 12, 0)
   return H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, visit, &objects,
-                   H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0;
+                   H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS);
 #else
-  return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &objects) >= 0;
+  return H5Ovisit(file, H5_INDEX_NAME, H5_ITER_INC, visit, &objects);
 #endif
 }
 

@@ -56,9 +56,9 @@ struct Hdf5Objects {
   std::vector<std::string> arrays, others;
 };
 
-/// Lists each object once, by hard links only: those never leave the file. False: the file is
+/// Lists each object once, by hard links only: those never leave the file. Negative: the file is
 /// damaged, or cannot be read.
-bool list_hdf5_objects(hid_t file, Hdf5Objects& objects);
+herr_t list_hdf5_objects(hid_t file, Hdf5Objects& objects);
 
 /// Whether the numbers of an array lie in its own file.
 bool lies_in_file(hid_t creation);

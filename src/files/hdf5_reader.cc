@@ -62,7 +62,7 @@ struct Hdf5Reader::Body {
 
 void Hdf5Reader::Body::list() {
   Hdf5Objects objects;
-  check(list_hdf5_objects(file, objects) ? 0 : -1);
+  check(list_hdf5_objects(file, objects));
   for (const std::string& name : objects.arrays) {
     arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
   }
@@ -160,7 +160,7 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
   const Hdf5Id space(check(H5Aget_space(attribute), name));
   const hssize_t count = H5Sget_simple_extent_npoints(space);
   if (count < 1 || (count > 1 && H5Tget_class(type) != H5T_STRING)) return;
-  if (H5Tget_size(type) > bytes / static_cast<std::uint64_t>(count))
+  if (H5Tget_size(type) > bytes / count)
     fail("{} is damaged: it does not contain all of {}; use another file", path.string(), name);
   const auto read = [&]<class T>(hid_t as, T value) {
     check(H5Aread(attribute, as, &value), name);
@@ -206,7 +206,7 @@ std::vector<std::string> Hdf5Reader::arrays() const {
 Shape Hdf5Reader::shape(const std::string& name) const { return body_->shape(name); }
 
 std::vector<float> Hdf5Reader::values(const std::string& name) const {
-  std::vector<float> result(static_cast<std::size_t>(shape(name).count()));
+  std::vector<float> result(shape(name).count());
   array(name, result);
   return result;
 }
@@ -214,8 +214,7 @@ std::vector<float> Hdf5Reader::values(const std::string& name) const {
 void Hdf5Reader::array(const std::string& name, std::span<float> values) const {
   const auto lock = lock_hdf5();
   const Shape& shape = body_->shape(name);
-  expect(shape.count() == static_cast<std::int64_t>(values.size()),
-         "values do not fit the array's shape");
+  expect(shape.count() == std::ssize(values), "values do not fit the array's shape");
   const Hdf5Id set(body_->check(H5Dopen2(body_->file, name.c_str(), H5P_DEFAULT), name));
   if (values.empty()) return;
   const H5T_class_t kind = H5Tget_class(Hdf5Id(body_->check(H5Dget_type(set), name)));

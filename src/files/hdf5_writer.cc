@@ -31,7 +31,7 @@ std::array<hsize_t, Shape::kMaxRank> chunk_of(const Shape& shape) {
     const std::int64_t cuts = std::clamp<std::int64_t>(ceil_div(count, kElements), 1, shape[axis]);
     const std::int64_t extent = ceil_div(shape[axis], cuts);
     count = count / shape[axis] * extent;
-    chunk[axis] = static_cast<hsize_t>(extent);
+    chunk[axis] = extent;
   }
   return chunk;
 }
@@ -90,10 +90,9 @@ void Hdf5Writer::array(const std::string& name, const Shape& shape, std::span<co
   const auto lock = lock_hdf5();
   const Body& body = *body_;
   expect(shape.rank() > 0, "an array in a file has at least one extent");
-  expect(shape.count() == static_cast<std::int64_t>(values.size()),
-         "values do not fit their shape");
+  expect(shape.count() == std::ssize(values), "values do not fit their shape");
   std::array<hsize_t, Shape::kMaxRank> extents{};
-  for (int axis = 0; axis < shape.rank(); ++axis) extents[axis] = static_cast<hsize_t>(shape[axis]);
+  for (int axis = 0; axis < shape.rank(); ++axis) extents[axis] = shape[axis];
   const Hdf5Id space(body.check(H5Screate_simple(shape.rank(), extents.data(), nullptr)));
   const Hdf5Id links(body.check(H5Pcreate(H5P_LINK_CREATE)));
   body.check(H5Pset_create_intermediate_group(links, 1));

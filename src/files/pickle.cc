@@ -14,14 +14,16 @@ constexpr std::size_t kLongestName = 256;
 using Kind = PickleValue::Kind;
 using Values = std::vector<const PickleValue*>;
 
-/// The values of a pickle, and the stack of those that its instructions take.
-class PickleStack {
+/// The bytes of a pickle, its values, the stack of those that its instructions take, and those that
+/// it repeats.
+class PickleReader {
  public:
-  explicit PickleStack(std::deque<PickleValue>& values) : values_(values) {}
+  PickleReader(std::string_view bytes, std::deque<PickleValue>& values)
+      : bytes_(bytes.substr(0, Pickle::kMostBytes)), values_(values) {}
 
   /// Counts what memory is for.
   void spend(std::size_t count) {
-    left_ -= static_cast<std::int64_t>(count);
+    left_ -= count;
     require(left_ >= 0, "it has more than {} values", Pickle::kMostValues);
   }
   void mark() {
@@ -40,8 +42,6 @@ class PickleStack {
     push(kind);
     extend(kind, items);
   }
-  /// `value`: one that was made before.
-  void push_again(PickleValue& value) { stack_.push_back(&value); }
   /// Appends to the last value if it is of this kind. Objects of other classes have such
   /// instructions too, and their contents are skipped.
   void extend(Kind kind, const Values& items) {
@@ -70,24 +70,11 @@ class PickleStack {
   /// Removes the last mark and the values after it.
   Values pop_to_mark() {
     require(!marks_.empty(), "a mark is missing");
-    Values values(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()), stack_.end());
+    Values values(stack_.begin() + marks_.back(), stack_.end());
     stack_.resize(marks_.back());
     marks_.pop_back();
     return values;
   }
-
- private:
-  std::deque<PickleValue>& values_;
-  std::int64_t left_ = Pickle::kMostValues;
-  std::vector<PickleValue*> stack_;
-  std::vector<std::size_t> marks_;
-};
-
-/// The bytes of a pickle, its stack, and the values that it repeats.
-class PickleReader : public PickleStack {
- public:
-  PickleReader(std::string_view bytes, std::deque<PickleValue>& values)
-      : PickleStack(values), bytes_(bytes.substr(0, Pickle::kMostBytes)) {}
 
   std::uint64_t place() const { return place_; }
   std::string_view take(std::uint64_t count) {
@@ -117,7 +104,7 @@ class PickleReader : public PickleStack {
       value |= std::uint64_t{static_cast<unsigned char>(digits[i])} << (8 * i);
     const bool negative = !digits.empty() && static_cast<signed char>(digits.back()) < 0;
     if (negative && count < sizeof value) value |= ~std::uint64_t{0} << (8 * count);
-    push(Kind::number, static_cast<std::int64_t>(value));
+    push(Kind::number, value);
   }
   void push_text(std::uint64_t count) {
     const std::string_view text = take(count);
@@ -155,12 +142,16 @@ class PickleReader : public PickleStack {
   void recall(std::uint64_t key) {
     const auto found = memo_.find(key);
     require(found != memo_.end(), "it repeats a value that it does not have");
-    push_again(*found->second);
+    stack_.push_back(found->second);
   }
 
  private:
   std::string_view bytes_;
   std::uint64_t place_ = 0;
+  std::deque<PickleValue>& values_;
+  std::int64_t left_ = Pickle::kMostValues;
+  std::vector<PickleValue*> stack_;
+  std::vector<std::size_t> marks_;
   std::unordered_map<std::uint64_t, PickleValue*> memo_;
 };
 
@@ -251,8 +242,8 @@ const PickleValue* PickleValue::find(std::string_view key) const {
 Pickle::Pickle(std::string_view bytes) {
   PickleReader reader(bytes, values_);
   for (unsigned char code = 0; (code = reader.number<U8>()) != '.';) {
-    const auto* known = std::find_if(std::begin(kInstructions), std::end(kInstructions),
-                                     [&](const Instruction& one) { return one.code == code; });
+    const auto* known = std::ranges::find_if(
+        kInstructions, [&](const Instruction& one) { return one.code == code; });
     require(known != std::end(kInstructions), "instruction {:#04x} is not of protocols 2 to 5",
             code);
     known->run(reader);

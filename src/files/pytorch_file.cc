@@ -24,15 +24,10 @@ std::string shown(const std::string& name) {
   return one_line(name.size() > kMost ? name.substr(0, kMost) + "..." : name);
 }
 
-/// Numbers of one type in the file, which tensors share.
-struct Storage {
-  std::uint64_t begin = 0, end = 0;
-};
-
-/// The object that was saved, and its storages by key.
+/// The object that was saved, and its storages by key: numbers of one type, which tensors share.
 struct Saved {
   std::unique_ptr<const Pickle> pickle;
-  std::map<std::string, Storage, std::less<>> storages;
+  std::map<std::string, FilePart, std::less<>> storages;
 };
 
 /// A reference to a storage, or to a part of one.
@@ -59,7 +54,7 @@ std::string type_of_storage(std::string_view name) {
 
 std::uint64_t count_in(const PickleValue& value) {
   require(value.is(Kind::number) && value.number >= 0, "a count in it is negative or not whole");
-  return static_cast<std::uint64_t>(value.number);
+  return value.number;
 }
 
 StorageReference reference_in(const PickleValue& value) {
@@ -82,10 +77,9 @@ bool is_class(const PickleValue& reference) {
 }
 
 Saved read_archive(const InputFile& input, TensorFile& tensors) {
-  const std::map<std::string, ZipMember> members = zip_members(input);
-  const auto pickle = std::find_if(members.begin(), members.end(), [](const auto& member) {
-    return member.first.ends_with("/data.pkl");
-  });
+  const std::map<std::string, FilePart> members = zip_members(input);
+  const auto pickle = std::ranges::find_if(
+      members, [](const auto& member) { return member.first.ends_with("/data.pkl"); });
   require(pickle != members.end(), "it contains no data.pkl without compression");
   const auto& [begin, end, crc32] = pickle->second;
   require(end - begin <= Pickle::kMostBytes, "its pickle has {} bytes", end - begin);
@@ -98,8 +92,8 @@ Saved read_archive(const InputFile& input, TensorFile& tensors) {
             "its numbers are big-endian");
   for (const auto& [name, member] : members) {
     if (!name.starts_with(folder + "data/")) continue;
-    saved.storages[name.substr(folder.size() + 5)] = {member.begin, member.end};
-    tensors.add(TensorFile::Part{member.begin, member.end, member.crc32});
+    saved.storages[name.substr(folder.size() + 5)] = member;
+    tensors.add(member);
   }
   return saved;
 }
@@ -170,12 +164,12 @@ TensorFile::Tensor tensor_of(const PickleValue& value, const Saved& saved) {
   std::uint64_t count = 1, last = 0;  // the place of the last number
   const auto &extents = value.items[2]->items, &strides = value.items[3]->items;
   require(extents.size() == strides.size(), "its shape and its strides differ in length");
-  const bool empty = std::any_of(extents.begin(), extents.end(),
-                                 [](const PickleValue* extent) { return extent->number == 0; });
+  const bool empty =
+      std::ranges::any_of(extents, [](const PickleValue* extent) { return extent->number == 0; });
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
     const std::uint64_t extent = count_in(*extents[axis]), stride = count_in(*strides[axis]);
-    tensor.shape.push_back(static_cast<std::int64_t>(extent));
-    tensor.strides.push_back(static_cast<std::int64_t>(stride));
+    tensor.shape.push_back(extent);
+    tensor.strides.push_back(stride);
     if (empty) continue;
     require(count <= most / extent, "its shape needs more numbers than it has");
     count *= extent;

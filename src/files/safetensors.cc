@@ -31,7 +31,7 @@ TensorFile::Tensor tensor_of(const nlohmann::json& entry, std::uint64_t begin, s
     require(extent.is_number_unsigned(), "its shape is no list of extents");
     const auto count = extent.get<std::uint64_t>();
     require(count == 0 || bytes <= size / count, "its shape needs more bytes than the file has");
-    tensor.shape.push_back(static_cast<std::int64_t>(count));
+    tensor.shape.push_back(count);
     bytes *= count;
   }
   const nlohmann::json& places = entry.at("data_offsets");

@@ -7,7 +7,6 @@
 #include "src/base/check.h"
 #include "src/base/text.h"
 #include "src/base/view.h"
-#include "src/files/zip.h"
 
 namespace lockstep {
 namespace {
@@ -65,8 +64,8 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::uint64_t stride = 1;  // beside an extent of 0, others may be too large for a product
   for (std::size_t axis = shape.size(); axis-- > 0;) {
-    strides[axis] = static_cast<std::int64_t>(stride);
-    stride *= static_cast<std::uint64_t>(shape[axis]);
+    strides[axis] = stride;
+    stride *= shape[axis];
   }
   return strides;
 }
@@ -75,7 +74,7 @@ void TensorFile::add(std::string name, Tensor tensor) {
   require(tensor.shape.size() <= kMostExtents, "its shape has {} extents", tensor.shape.size());
   require(name.size() <= kLongestName, "its name has {} bytes", name.size());
   std::uint64_t numbers = 1;
-  for (const std::int64_t extent : tensor.shape) numbers *= static_cast<std::uint64_t>(extent);
+  for (const std::int64_t extent : tensor.shape) numbers *= extent;
   require((tensor.end - tensor.begin) / kMostSpread <= numbers,
           "its {} numbers are spread over {} bytes", numbers, tensor.end - tensor.begin);
   const bool is_new = tensors_.emplace(plain_name(name), std::move(tensor)).second;

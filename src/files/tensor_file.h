@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/files/file.h"
+#include "src/files/zip.h"
 
 namespace lockstep {
 
@@ -20,11 +21,6 @@ class TensorFile {
     std::vector<std::int64_t> shape;    ///< empty: a single number
     std::vector<std::int64_t> strides;  ///< numbers from one index to the next, for each extent
     std::uint64_t begin = 0, end = 0;   ///< bytes of the file, from the first to the last number
-  };
-  /// Bytes of the file with a checksum.
-  struct Part {
-    std::uint64_t begin = 0, end = 0;
-    std::uint32_t crc32 = 0;  ///< 0: none is known
   };
 
   /// Without tensors; a reader adds them.
@@ -42,14 +38,14 @@ class TensorFile {
   /// the file's name, if another tensor has the name or there are more than 64 extents.
   void add(std::string name, Tensor tensor);
   /// A part that shares no byte with the others.
-  void add(const Part& part) { parts_[part.begin] = part; }
+  void add(const FilePart& part) { parts_[part.begin] = part; }
 
  private:
   void check_part_at(const InputFile& input, std::uint64_t place) const;
 
   std::filesystem::path file_;
   std::map<std::string, Tensor> tensors_;
-  mutable std::map<std::uint64_t, Part> parts_;  ///< not yet checked, by begin
+  mutable std::map<std::uint64_t, FilePart> parts_;  ///< not yet checked, by begin
 };
 
 /// Bytes of a number; 0: the type is unknown.

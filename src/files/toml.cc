@@ -44,9 +44,9 @@ std::string read_toml(const char* option, const std::filesystem::path& file, std
   std::ifstream in(file, std::ios::binary);
   if (!in) refuse(std::strerror(errno));
   std::string text(most + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  in.read(text.data(), text.size());
   if (in.bad()) refuse(std::strerror(errno));
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  text.resize(in.gcount());
   if (text.size() > most)
     fail_usage("{} {} has more than {} bytes. Pass a smaller file.", option, name, most);
   return text;
@@ -58,7 +58,7 @@ toml::table parse_toml(const std::string& text, const std::string& file, const c
   std::string plain = text;
   const auto other = [](char c) { return static_cast<unsigned char>(c) > 127; };
   const std::size_t mark = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  std::replace_if(plain.begin() + static_cast<std::ptrdiff_t>(mark), plain.end(), other, '?');
+  std::replace_if(plain.begin() + mark, plain.end(), other, '?');
   try {
     static_cast<void>(toml::parse(std::string_view(plain), std::string_view(file)));
     return toml::parse(std::string_view(text), std::string_view(file));

@@ -43,7 +43,7 @@ Directory find_directory(const InputFile& archive) {
 /// An entry of the directory (4.3.12).
 struct Entry {
   std::string name;
-  ZipMember member;
+  FilePart member;
   std::uint64_t header = 0;  ///< where the member begins, with a header of its own
   bool stored = true;        ///< neither compressed nor encrypted
 };
@@ -100,10 +100,10 @@ void locate(const InputFile& archive, std::uint64_t limit, Entry& entry) {
 
 }  // namespace
 
-std::map<std::string, ZipMember> zip_members(const InputFile& archive) {
+std::map<std::string, FilePart> zip_members(const InputFile& archive) {
   const Directory directory = find_directory(archive);
   const std::string bytes = archive.bytes(directory.begin, directory.size);
-  std::map<std::string, ZipMember> members;
+  std::map<std::string, FilePart> members;
   std::map<std::uint64_t, std::uint64_t> places;  // begin and end
   for (std::string_view rest = bytes; !rest.empty();) {
     Entry entry = take_entry(rest);
@@ -131,7 +131,7 @@ std::uint32_t crc32_of(const InputFile& input, std::uint64_t begin, std::uint64_
     input.read(begin, bytes);
     crc = crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   }
-  return static_cast<std::uint32_t>(crc);
+  return crc;
 }
 
 }  // namespace lockstep

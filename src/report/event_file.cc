@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "event.pb.h"
@@ -115,15 +116,18 @@ void EventFile::histograms(std::int64_t step,
   body_->add(event);
 }
 
-void EventFile::begin_session(const std::vector<std::pair<std::string, OptionValue>>& options) {
+void EventFile::begin_session(const nlohmann::ordered_json& options) {
   proto::HParamsPluginData data;
   proto::SessionStartInfo& start = *data.mutable_session_start_info();
   start.set_start_time_secs(wall_time());
-  for (const auto& [name, value] : options) {
+  for (const auto& [name, value] : options.items()) {
     proto::OptionValue& out = (*start.mutable_hparams())[name];
-    if (const bool* flag = std::get_if<bool>(&value)) out.set_bool_value(*flag);
-    if (const double* number = std::get_if<double>(&value)) out.set_number_value(*number);
-    if (const std::string* text = std::get_if<std::string>(&value)) out.set_string_value(*text);
+    if (value.is_boolean())
+      out.set_bool_value(value.get<bool>());
+    else if (value.is_number())
+      out.set_number_value(value.get<double>());
+    else
+      out.set_string_value(value.is_string() ? value.get<std::string>() : value.dump());
   }
   body_->add("_hparams_/session_start_info", data);
 }

@@ -91,8 +91,8 @@ Histogram histogram(std::span<const float> values) {
     result.limits.pop_back();
   }
   if (result.count > 0) {
-    result.min = *std::min_element(sums.min.begin(), sums.min.end());
-    result.max = *std::max_element(sums.max.begin(), sums.max.end());
+    result.min = std::ranges::min(sums.min);
+    result.max = std::ranges::max(sums.max);
   }
   return result;
 }

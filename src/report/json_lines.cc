@@ -1,4 +1,5 @@
-// JSON lines: one write(2) for each, so that a line is whole, or an error if the disk is full.
+// JSON lines: one write(2) for each, so that a line is whole, or an error if the disk is full. Also
+// moves the logs of a run aside for another one.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -7,14 +8,10 @@
 #include "src/base/check.h"
 #include "src/report/pending.h"
 #include "src/report/report.h"
+#include "src/report/stored_run.h"
 
 namespace lockstep {
 namespace {
-
-bool is_of_kind(const nlohmann::json& object, std::string_view kind) {
-  const auto found = object.find("kind");
-  return found != object.end() && found->is_string() && found->get<std::string>() == kind;
-}
 
 /// The lines of `text` that stay, each with its newline.
 std::string kept_lines(const std::string& text, std::int64_t keep_below_step,
@@ -22,14 +19,12 @@ std::string kept_lines(const std::string& text, std::int64_t keep_below_step,
   std::istringstream in(text);
   std::string kept, line;
   while (std::getline(in, line)) {
-    const bool whole = !in.eof();  // the last line may lack its end
     const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const auto step = object.is_object() ? object.find("step") : object.end();
-    const bool stepped = object.is_object() && step != object.end() && step->is_number();
-    const std::int64_t end = keep_below_step - (stepped && is_of_kind(object, redone));
-    const bool later =
-        keep_below_step >= 0 && stepped && step->get<double>() >= static_cast<double>(end);
-    if (whole && object.is_object() && !later) kept += line + "\n";
+    if (in.eof() || !object.is_object()) continue;  // the last line may lack its end
+    const nlohmann::json step = object.value("step", nlohmann::json());
+    const bool again = !redone.empty() && text_in(object, "/kind") == redone;
+    if (keep_below_step < 0 || !step.is_number() || step < keep_below_step - again)
+      kept += line + "\n";
   }
   return kept;
 }
@@ -47,13 +42,9 @@ const std::filesystem::path& keep_lines(const std::filesystem::path& path,
 }
 
 nlohmann::ordered_json number(double value) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53: below it doubles hold every whole number
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  const bool minus_zero = value == 0 && std::signbit(value);
-  if (value == std::floor(value) && std::abs(value) < kExact && !minus_zero)
-    return static_cast<std::int64_t>(value);
-  return value;
+  return number_json(value);
 }
 
 }  // namespace
@@ -62,17 +53,12 @@ JsonLines::JsonLines(const std::filesystem::path& path, std::int64_t keep_below_
                      std::string_view redone)
     : file_(keep_lines(path, keep_below_step, redone), OutputFile::Mode::append) {}
 
-void JsonLines::write(std::string_view kind, const Fields& fields, const Texts& texts) {
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : fields) object[name] = number(value);
-  for (const auto& [name, text] : texts) object[name] = text;
-  // Names may contain any bytes. Bytes that are not UTF-8 are replaced.
-  write(kind, object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-}
-
-void JsonLines::write(std::string_view kind, std::string_view object) {
-  pending_ +=
-      fmt::format("{{\"kind\":\"{}\",\"time\":{:.3f},{}\n", kind, wall_time(), object.substr(1));
+void JsonLines::write(std::string_view kind, nlohmann::ordered_json object) {
+  for (auto& value : object)
+    if (value.is_number_float()) value = number(value.get<double>());
+  // Names may contain any bytes.
+  pending_ += fmt::format("{{\"kind\":\"{}\",\"time\":{:.3f},{}\n", kind, wall_time(),
+                          json_text(object).substr(1));
   flush();
 }
 
@@ -92,9 +78,25 @@ void JsonLines::recover(std::string lines) {
 
 void JsonLines::flush() { write_pending(file_, pending_); }
 
-void JsonLines::sync() {
-  flush();
-  file_.sync();
+std::filesystem::path set_logs_aside(const std::filesystem::path& directory) {
+  try {
+    std::filesystem::path aside;
+    for (int n = 1;; ++n) {
+      aside = directory / fmt::format("earlier-{}", n);
+      if (std::filesystem::create_directory(aside)) break;
+    }
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("events.out.tfevents.")) files.push_back(entry.path());
+    }
+    files.push_back(directory / "metrics.jsonl");  // last, so that all are gone if it is
+    for (const auto& file : files) std::filesystem::rename(file, aside / file.filename());
+    return aside;
+  } catch (const std::filesystem::filesystem_error& error) {
+    fail("cannot set the earlier run's logs in {} aside: {}; choose another --run",
+         directory.string(), error.code().message());
+  }
 }
 
 }  // namespace lockstep

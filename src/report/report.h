@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "src/files/file.h"
@@ -67,40 +67,28 @@ double wall_time();
 /// finished step.
 class JsonLines {
  public:
-  using Fields = std::vector<std::pair<std::string, double>>;
-  using Texts = std::vector<std::pair<std::string, std::string>>;
   /// Appends to `path`. Lines with a "step" at or above `keep_below_step` are removed first,
   /// because a resumed run goes back to its checkpoint; negative keeps all. Lines of the kind
   /// `redone` are also removed at the step before. Lines that are no JSON objects (the half line of
   /// a crash) are always removed. The file is replaced as a whole.
   JsonLines(const std::filesystem::path& path, std::int64_t keep_below_step,
             std::string_view redone = {});
-  /// Prints whole numbers without a fraction, others so that they read back exactly, and NaN and
-  /// infinities as strings ("NaN", "Infinity", "-Infinity"), because JSON has no such numbers.
-  /// Adds "kind": kind in front ("train", "evaluation") and "time": wall_time() to the millisecond.
-  /// `texts` follow the numbers.
-  void write(std::string_view kind, const Fields& fields, const Texts& texts = {});
-  /// The same for the members of `object`, the text of a JSON object that is not empty.
-  void write(std::string_view kind, std::string_view object);
+  /// The members of `object`, which is not empty. Adds "kind": kind in front ("train",
+  /// "evaluation") and "time": wall_time() to the millisecond. Prints its whole numbers without a
+  /// fraction, others so that they read back exactly, and NaN and infinities as strings ("NaN",
+  /// "Infinity", "-Infinity"), because JSON has no such numbers.
+  void write(std::string_view kind, nlohmann::ordered_json object);
   /// Lines that no call could write yet.
   const std::string& waiting() const { return pending_; }
   /// Writes the lines that waited in an earlier process, except those that the file has.
   void recover(std::string lines);
   /// Writes lines that an earlier call could not write. write() does so too.
   void flush();
-  void sync();  ///< flush(), and returns when all lines have reached the disk
 
  private:
   OutputFile file_;
   std::string pending_;  ///< lines that are not written yet
 };
-
-/// The contents of metrics.jsonl in `directory`; empty if there is no such file.
-struct LoggedRun {
-  bool begun = false;  ///< whether it has lines of kind "train" or "evaluation"
-  std::string run;     ///< "id" of the last line of kind "run"
-};
-LoggedRun logged_run(const std::filesystem::path& directory);
 
 /// Moves metrics.jsonl and the event files of `directory` into a new folder within it: earlier-1,
 /// or the next free number. TensorBoard shows it as a run of its own. Returns that folder.
@@ -129,11 +117,10 @@ class EventFile {
   ~EventFile();
   void scalars(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
   void histograms(std::int64_t step, const std::vector<std::pair<std::string, Histogram>>& values);
-  /// For TensorBoard's page HParams: the run has these options. Of several calls in a folder,
-  /// TensorBoard shows the first. It joins the options of all runs by itself, so no file describes
-  /// the experiment.
-  using OptionValue = std::variant<bool, double, std::string>;
-  void begin_session(const std::vector<std::pair<std::string, OptionValue>>& options);
+  /// For TensorBoard's page HParams: the run has these options, an object. Lists are text. Of
+  /// several calls in a folder, TensorBoard shows the first. It joins the options of all runs by
+  /// itself, so no file describes the experiment.
+  void begin_session(const nlohmann::ordered_json& options);
   void end_session();  ///< the run is complete; once, because TensorBoard shows the first
   void flush();
   std::filesystem::path path() const;

@@ -19,15 +19,6 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kMostRows = 1600;  // of a kind; more have only their extremes
 
-/// JSON has no NaN: null. Whole numbers have no fraction.
-ordered_json number(double value) {
-  constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (!std::isfinite(value)) return nullptr;
-  if (value == std::floor(value) && std::abs(value) < kExact)
-    return static_cast<std::int64_t>(value);
-  return value;
-}
-
 /// The rows that a curve needs: all, or of each of many parts the first and those with the least
 /// and the most of these columns.
 std::vector<std::size_t> shown_rows(const MetricRows& rows) {
@@ -56,7 +47,7 @@ ordered_json to_json(const MetricRows& rows) {
   ordered_json columns = ordered_json::object();
   for (const auto& [name, values] : rows.columns) {
     ordered_json column = ordered_json::array();
-    for (const std::size_t row : shown) column.push_back(number(rows.at(name, row)));
+    for (const std::size_t row : shown) column.push_back(number_json(rows.at(name, row)));
     columns[name] = std::move(column);
   }
   return {{"count", rows.count}, {"kept", shown.size()}, {"columns", std::move(columns)}};
@@ -95,10 +86,10 @@ ordered_json stragglers(const MetricRows& rows) {
   }
   ordered_json list = ordered_json::array();
   for (const auto& [rank, late] : by_rank) {
-    list.push_back({{"rank", number(rank)},
+    list.push_back({{"rank", number_json(rank)},
                     {"reports", late.reports},
-                    {"seconds", number(late.seconds / late.reports)},
-                    {"last_step", number(late.last_step)}});
+                    {"seconds", number_json(late.seconds / late.reports)},
+                    {"last_step", number_json(late.last_step)}});
   }
   return list;
 }
@@ -122,8 +113,8 @@ ordered_json to_json(const StoredRun& run, const std::string& label) {
   return {{"name", run.name},
           {"label", label},
           {"folder", run.folder.string()},
-          {"last_sign", number(run.last_sign)},
-          {"results", to_json(results_of(run))},
+          {"last_sign", number_json(run.last_sign)},
+          {"results", results_of(run)},
           {"summary", run.summary},
           {"start", run.start},
           {"evaluation", run.evaluation},
@@ -136,8 +127,6 @@ ordered_json to_json(const StoredRun& run, const std::string& label) {
 /// The page with its title and data. '<' appears only in JSON's strings, where \u003c means the
 /// same and ends no script.
 std::string page_of(const std::string& title, const ordered_json& data) {
-  const std::string json =
-      data.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace);
   std::string page = kPage;
   const auto insert = [&](std::string_view mark, const std::string& text, bool is_json) {
     std::string safe;
@@ -147,7 +136,7 @@ std::string page_of(const std::string& title, const ordered_json& data) {
                                                : fmt::format("&#{};", static_cast<int>(c));
     page.replace(page.find(mark), mark.size(), safe);
   };
-  insert("@DATA@", json, true);  // before the title, which may contain the mark
+  insert("@DATA@", json_text(data), true);  // before the title, which may contain the mark
   insert("@TITLE@", title, false);
   return page;
 }
@@ -162,30 +151,15 @@ ordered_json page_data(const char* kind, const ordered_json& measures) {
 
 }  // namespace
 
-ordered_json to_json(const RunResults& r) {
-  return {{"status", r.status},
-          {"best", number(r.best)},
-          {"best_step", number(r.best_step)},
-          {"by", r.by},
-          {"value", number(r.value)},
-          {"last", number(r.last)},
-          {"loss", number(r.loss)},
-          {"test", number(r.test)},
-          {"train_loss", number(r.train_loss)},
-          {"step", number(r.step)},
-          {"steps", number(r.steps)},
-          {"seconds", number(r.seconds)},
-          {"images_per_s", number(r.images_per_s)}};
-}
-
 std::string report_page(const ordered_json& measures, const StoredRun& run,
                         const std::optional<LiveRun>& live) {
   ordered_json data = page_data("report", measures), shown = to_json(run, run.name);
   if (live) {
-    data["next"] = number(live->next);
+    data["next"] = number_json(live->next);
     shown["last_sign"] = data["written"];
-    shown["results"]["step"] = number(std::fmax(live->step, results_of(run).step));
-    shown["results"]["seconds"] = number(live->seconds);
+    ordered_json& results = shown["results"];
+    if (!(results["step"] >= live->step)) results["step"] = number_json(live->step);
+    results["seconds"] = number_json(live->seconds);
   }
   data["runs"].push_back(std::move(shown));
   return page_of(run.name, data);

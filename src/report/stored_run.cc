@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <optional>
 
 #include "src/base/check.h"
 #include "src/base/text.h"
@@ -42,6 +41,14 @@ std::vector<std::pair<std::string, std::string>> options_of(const std::string& c
   return named_values(text);
 }
 
+/// The number at `path` in `object`, such as "/times/seconds"; NaN: there is none.
+template <class Json>
+double number(const Json& object, const char* path) {
+  const typename Json::json_pointer at(path);
+  const bool found = object.contains(at) && object.at(at).is_number();
+  return found ? object.at(at).template get<double>() : kNaN;
+}
+
 void add_row(const nlohmann::json& object, MetricRows& rows) {
   for (const auto& [name, value] : object.items()) {
     const bool more = rows.columns.size() < kMostColumns || rows.columns.contains(name);
@@ -60,53 +67,27 @@ void read_metrics(const fs::path& file, StoredRun& run) {
   double last = kNaN, paused = 0;  // the time of the last row, and the seconds between starts
   for (std::string line; std::getline(in, line);) {
     nlohmann::json object = nlohmann::json::parse(line, nullptr, /*exceptions=*/false);
-    const auto kind = object.is_object() ? object.find("kind") : object.end();
-    if (!object.is_object() || kind == object.end() || !kind->is_string()) continue;
-    if (const auto time = object.find("time"); time != object.end() && time->is_number()) {
-      if (*kind == "run" && time->get<double>() > last) paused += time->get<double>() - last;
-      last = run.last_sign = time->get<double>();
-      *time = last - paused;
+    const std::string kind = text_in(object, "/kind");
+    if (kind.empty()) continue;
+    if (const double time = number(object, "/time"); !std::isnan(time)) {
+      if (kind == "run" && time > last) paused += time - last;
+      last = run.last_sign = time;
+      object["time"] = last - paused;
     }
-    if (*kind != "run") {
-      add_row(object, run.rows[kind->get<std::string>()]);
+    if (kind != "run") {
+      add_row(object, run.rows[kind]);
       continue;
     }
     run.start = object_in(line);
-    if (const auto options = run.start.find("options");
-        options != run.start.end() && options->is_object()) {
-      run.options.clear();
-      for (const auto& [name, value] : options->items())
-        run.options.emplace_back(
-            name, value.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
-      run.start.erase(options);
-    }
+    const ordered_json options = run.start["options"];
+    run.start.erase("options");
+    if (!options.is_object()) continue;
+    run.options.clear();
+    for (const auto& [name, value] : options.items())
+      run.options.emplace_back(name, json_text(value));
   }
   if (!in.is_open() || in.bad()) fail_to_read(file, errno);
 }
-
-/// A member of nested objects; null: there is none.
-ordered_json member(const ordered_json& object, std::initializer_list<const char*> path) {
-  const ordered_json* at = &object;
-  for (const char* name : path) {
-    if (!at->is_object() || !at->contains(name)) return {};
-    at = &(*at)[name];
-  }
-  return *at;
-}
-
-/// NaN: there is no such number.
-double number(const ordered_json& object, std::initializer_list<const char*> path) {
-  const ordered_json value = member(object, path);
-  return value.is_number() ? value.get<double>() : kNaN;
-}
-
-/// Empty: there is no such text.
-std::string text(const ordered_json& object, std::initializer_list<const char*> path) {
-  const ordered_json value = member(object, path);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-
-double or_else(double value, double other) { return std::isnan(value) ? other : value; }
 
 double median(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
@@ -127,18 +108,19 @@ ordered_json object_in(const std::string& text) {
   return object.is_object() ? object : ordered_json();
 }
 
+std::string json_text(const ordered_json& value, int indent) {
+  return value.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
+}
+
 double MetricRows::at(const std::string& name, std::size_t row) const {
   const auto column = columns.find(name);
   return column == columns.end() || row >= column->second.size() ? kNaN : column->second[row];
 }
 
 double MetricRows::last(const std::string& name) const {
-  const auto column = columns.find(name);
-  if (column == columns.end()) return kNaN;
-  const auto& values = column->second;
-  const auto found =
-      std::find_if(values.rbegin(), values.rend(), [](double value) { return !std::isnan(value); });
-  return found == values.rend() ? kNaN : *found;
+  for (std::size_t row = count; row-- > 0;)
+    if (const double value = at(name, row); !std::isnan(value)) return value;
+  return kNaN;
 }
 
 std::string StoredRun::option(const std::string& name) const {
@@ -156,7 +138,16 @@ const MetricRows& StoredRun::of(const std::string& kind) const {
   return found == rows.end() ? none : found->second;
 }
 
-RunResults results_of(const StoredRun& run) {
+ordered_json number_json(double value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53: below it doubles hold every whole number
+  if (!std::isfinite(value)) return nullptr;
+  const bool minus_zero = value == 0 && std::signbit(value);
+  if (value == std::floor(value) && std::abs(value) < kExact && !minus_zero)
+    return static_cast<std::int64_t>(value);
+  return value;
+}
+
+ordered_json results_of(const StoredRun& run) {
   const ordered_json& summary = run.summary;
   const MetricRows &train = run.of("train"), &evaluation = run.of("evaluation");
   double best = kNaN, best_step = kNaN;
@@ -169,25 +160,28 @@ RunResults results_of(const StoredRun& run) {
   }
   const auto images = train.columns.find("images_per_s");
   const double elapsed = train.count > 1 ? train.last("time") - train.at("time", 0) : kNaN;
-  const double speed = number(summary, {"times", "images_per_s"});
-  RunResults r;
-  r.status = text(summary, {"status"});
-  if (const std::string by = text(summary, {"best", "by"}); by != "accuracy") r.by = by;
-  r.value = r.by.empty() ? kNaN : number(summary, {"best", "value"});
-  r.best = or_else(number(summary, {"best", "top1"}), best);
-  r.best_step = or_else(number(summary, {"best", "step"}), best_step);
-  r.last = or_else(evaluation.last("top1"), number(summary, {"result", "top1"}));
-  r.loss = evaluation.count > 0 ? evaluation.at("loss", evaluation.count - 1)
-                                : number(summary, {"result", "loss"});
-  r.test = or_else(number(summary, {"test", "top1"}), run.of("test").last("top1"));
-  r.train_loss = train.last("loss");
-  r.step = std::fmax(number(summary, {"step"}), train.last("step"));  // the other one of NaN
-  r.steps = or_else(number(summary, {"steps"}), number(run.start, {"steps"}));
-  r.seconds = or_else(number(summary, {"times", "seconds"}), elapsed);
-  r.images_per_s = speed > 0                       ? speed
-                   : images == train.columns.end() ? kNaN
-                                                   : median(images->second);
-  return r;
+  double speed = number(summary, "/times/images_per_s");
+  if (!(speed > 0)) speed = images == train.columns.end() ? kNaN : median(images->second);
+  const double loss = evaluation.count > 0 ? evaluation.at("loss", evaluation.count - 1)
+                                           : number(summary, "/result/loss");
+  std::string by = text_in(summary, "/best/by");
+  if (by == "accuracy") by.clear();
+  ordered_json results{{"status", text_in(summary, "/status")}, {"by", by}};
+  const auto add = [&](const char* name, double value, double otherwise = kNaN) {
+    results[name] = number_json(std::isnan(value) ? otherwise : value);
+  };
+  add("best", number(summary, "/best/top1"), best);
+  add("best_step", number(summary, "/best/step"), best_step);
+  add("value", by.empty() ? kNaN : number(summary, "/best/value"));
+  add("last", evaluation.last("top1"), number(summary, "/result/top1"));
+  add("loss", loss);
+  add("test", number(summary, "/test/top1"), run.of("test").last("top1"));
+  add("train_loss", train.last("loss"));
+  add("step", std::fmax(number(summary, "/step"), train.last("step")));  // the other one of NaN
+  add("steps", number(summary, "/steps"), number(run.start, "/steps"));
+  add("seconds", number(summary, "/times/seconds"), elapsed);
+  add("images_per_s", speed);
+  return results;
 }
 
 StoredRun read_run(const fs::path& folder) {

@@ -1,7 +1,6 @@
 // StoredRun: a run as the files in its folder describe it.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -15,6 +14,17 @@ namespace lockstep {
 /// The object in JSON, without values that are nested too deep for other work on it; null: it is
 /// damaged, or no object.
 nlohmann::ordered_json object_in(const std::string& text);
+
+/// `value` in JSON. Bytes that are not UTF-8 are replaced.
+std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
+
+/// The text at `path` in `value`, such as "/best/by"; empty: there is none.
+template <class Json>
+std::string text_in(const Json& value, const char* path) {
+  const typename Json::json_pointer at(path);
+  const bool found = value.contains(at) && value.at(at).is_string();
+  return found ? value.at(at).template get<std::string>() : "";
+}
 
 /// The rows of one kind in metrics.jsonl, by column. A value that a row lacks, or that is not
 /// finite, is NaN.
@@ -46,22 +56,18 @@ struct StoredRun {
   const MetricRows& of(const std::string& kind) const;
 };
 
-/// The results of a run, from summary.json or else from its rows. Numbers are NaN, and texts empty,
-/// if they are not known.
-struct RunResults {
-  std::string status;
-  double best = 0, best_step = 0;  ///< accuracy, 0 to 1, of the best evaluation
-  std::string by;                  ///< what makes it best, if that is not accuracy: "f1", "loss"
-  double value = 0;                ///< its value of that
-  double last = 0, loss = 0;       ///< accuracy and loss of the last evaluation
-  double test = 0;                 ///< accuracy on the test set, after the end
-  double train_loss = 0;
-  double step = 0, steps = 0;  ///< done, and of the whole run
-  double seconds = 0, images_per_s = 0;
-};
-RunResults results_of(const StoredRun& run);
-/// An object with these names; null for what is not known.
-nlohmann::ordered_json to_json(const RunResults& results);
+/// A number in JSON, without a fraction if it is whole; null: it is not finite.
+nlohmann::ordered_json number_json(double value);
+
+/// The results of a run, from summary.json or else from its rows: texts, which are empty if they
+/// are not known, and numbers, which are null then.
+///   status
+///   best, best_step       accuracy, 0 to 1, of the best evaluation
+///   by, value             what makes it best, if that is not accuracy ("f1", "loss"); its value
+///   last, loss            accuracy and loss of the last evaluation
+///   test                  accuracy on the test set, after the end
+///   train_loss, step, steps, seconds, images_per_s    steps done, and steps of the whole run
+nlohmann::ordered_json results_of(const StoredRun& run);
 
 /// Reads the files of `folder`. Lines and files that are no JSON are left out. The times of the
 /// rows omit the pauses between starts.

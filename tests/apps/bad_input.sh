@@ -33,11 +33,6 @@ wrong 'run.toml:2 option "lrr" lr' --config "$folder/run.toml"
 both_fail 2 '2 ranks 1 at.most' --shards 1
 both_fail 2 '15 2 shards --global-batch.16' --global-batch 15
 both_fail 2 'reducer "rign" "ring"' --reducer rign
-both_fail 2 '--reducer factors --wire.bf16' --reducer factors
-printf 'loss-scale = "dynamic"\n' >"$folder/run.toml"
-wrong 'run.toml:1 --loss-scale bf16' --config "$folder/run.toml"
-printf 'sampling = "weighted"\n' >"$folder/run.toml"
-wrong 'run.toml:1 --sampling weighted balanced --class-weights' --config "$folder/run.toml"
 ONEDNN_MAX_CPU_ISA=AVX2 ranks 2 train_cifar "${small[@]}" --precision bf16 --device cpu --check
 expect_error "bf16 on cores without AVX-512" 2 '^train_cifar: bf16 --precision fp32'
 
@@ -111,6 +106,13 @@ expect_files "the good checkpoints are as they were" "$good/checkpoints" step-00
 # --- places that cannot be written ---------------------------------------------------------------------------------------
 touch "$folder/file"
 both_fail 74 "$folder/file/below Not.a.directory --run" --run "$folder/file/below"
+both_fail 2 '--reducer factors --wire.bf16' --reducer factors
+printf 'loss-scale = "dynamic"\n' >"$folder/run.toml"
+wrong 'run.toml:1 --loss-scale bf16' --config "$folder/run.toml"
+printf 'sampling = "weighted"\n' >"$folder/run.toml"
+wrong 'run.toml:1 --sampling weighted balanced --class-weights' --config "$folder/run.toml"
+ln -s "$folder/no_target" "$folder/dangling"
+fails 2 "--run $folder/dangling link" --run "$folder/dangling"
 fails 74 "/proc/none --run" --run /proc/none
 mkdir "$folder/odd" && cp "$good/"{config.toml,summary.json} "$folder/odd" && mkdir "$folder/odd/metrics.jsonl"
 fails 74 "metrics.jsonl Is.a.directory" --run "$folder/odd"

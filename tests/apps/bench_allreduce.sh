@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench_allreduce: every reducer and MPI's own at every size, right sums, files that other programs read; an algorithm in
-# words; refused options.
+# bench_allreduce: every reducer and MPI's own at every size, right sums, files that other programs read;
+# refused options.
 # usage: bench_allreduce.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -16,7 +16,7 @@ for name in auto shared direct mpi tree recursive_doubling halving_doubling ring
 done
 expect "names, units and values have the same columns" \
   awk '/^reducer +size/ { n = NF } /^\(name\)/ || /^ring +4 / { ++rows; bad += NF != n } END { exit bad || rows != 2 }' "$folder/out"
-expect "the fastest reducer by size" grep -qE '^4 B .*[0-9]' "$folder/out"
+expect "the fastest reducer by size" grep -qE '^4 +[A-Za-z_]+ +[0-9.]+$' "$folder/out"
 expect "the average bus bandwidth is the mean of the column" \
   awk '/^ring +[0-9]+ / { sum += $8; ++n } /^ring +[0-9.]+$/ { mean = $2 } END { d = sum / n - mean; exit !(n == 3 && d < 0.002 && d > -0.002) }' "$folder/out"
 ranks 3 bench_allreduce "${sizes[@]}" --check --json
@@ -48,13 +48,6 @@ expect "or refuses the type" lines_with "$folder/err" 'note ring bf16'
 ranks 1 bench_allreduce --max 4
 expect "one rank is not ranked" test "$code-$(grep -c 'fastest\|bus bandwidth' "$folder/out")" = 0-0
 
-# 2 (P - 1) rounds in which each of the P ranks gets one message.
-ranks 1 bench_allreduce --explain ring --ranks 4
-expect "the ring has 24 messages" test "$(grep -c ' from [0-3]' "$folder/out")-$(grep -c '^round ' "$folder/out")" = 24-6
-ranks 1 bench_allreduce --explain tree --ranks 2 --elements 8
-expect "tree in words" grep -q '^  rank 0 adds 0..7 from 1$' "$folder/out"
-expect "and back" grep -q '^  rank 1 copies 0..7 from 0$' "$folder/out"
-
 ranks 2 bench_allreduce --reducers rnig
 expect "an unknown reducer is refused" test "$code" = 2
 expect "with the names, by one rank" test "$(grep -c '"rnig".*"ring"' "$folder/err")" = 1
@@ -62,15 +55,11 @@ ranks 1 bench_allreduce --min 1M --max 1K
 expect "sizes that are none are refused" lines_with "$folder/err" '--?max 1K --min 1M'
 ranks 1 bench_allreduce --max 99999G
 expect "sizes that overflow are refused" test "$code" = 2
-ranks 1 bench_allreduce --explain circle
-expect "an unknown algorithm is refused" grep -q '"circle"' "$folder/err"
 ranks 2 bench_allreduce --reducers ring --type bf16
 expect_error "a reducer that does not round is refused" 2 '^bench_allreduce: --reducers ring bf16 direct'
 expect "before the heading" test ! -s "$folder/out"
 ranks 2 bench_allreduce --reducers auto --type bf16
 expect_error "and one that sends nothing here" 2 '^bench_allreduce: --reducers auto --type'
-ranks 1 bench_allreduce --ranks 8
-expect_error "ranks are those of mpirun" 2 '^bench_allreduce: --ranks --explain'
 
 launch 2 bench_allreduce --reducers MPI_Allreduce,tree --min 4M --max 4M --iters 2000
 await 120 grep -q '^MPI_Allreduce ' "$folder/out"  # so the next is under way

@@ -43,6 +43,6 @@ run "$build/cost_model" --hosts 4 --network deep_mnist --compute-ms 20 --json
 expect "a chosen network as JSON" test "$(python3 -c 'import json; print(json.load(open("'"$folder/out"'"))["network"])')" = deep_mnist
 run "$build/cost_model" --network keras
 expect_error "a network of unknown speed" 2 '^cost_model: --network keras --compute-ms'
-run "$build/bench_layer" --json --benchmark_filter=tutorial/conv1/fp32/forward --benchmark_min_time=0.001
+run "$build/bench_layer" --json --benchmark_filter='24x24, 3 .*/fp32/direct/forward' --benchmark_min_time=0.001
 expect "bench_layer as JSON" python3 -c 'import json; json.load(open("'"$folder/out"'"))["benchmarks"][0]'
 finish

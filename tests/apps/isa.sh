@@ -69,7 +69,7 @@ fi
 if command -v objdump >/dev/null && grep -q '^CMAKE_BUILD_TYPE:.*=Release' "$build/CMakeCache.txt"; then
   objdump -dC --no-show-raw-insn "$build/train_cifar" |
     awk '/^[0-9a-f]+ </ {
-        wanted = /each_(on_host|row)<lockstep::(Update|BlockSums)</
+        wanted = /each_(on_host|row)<lockstep::(Update|SumSquares)</
         name = $0
         sub(/^.*each_(on_host|row)</, "", name)
         sub(/\(lockstep::Stream.*/, "", name)
@@ -80,12 +80,6 @@ if command -v objdump >/dev/null && grep -q '^CMAKE_BUILD_TYPE:.*=Release' "$bui
   expect "updates are vectorised: $(grep '^0' "$folder/updates" | head -n 3)" test "$(grep -c '^1' "$folder/updates")" -ge 15
   expect "all of them" bash -c "! grep '^0' '$folder/updates'"
 fi
-
-# --- options that do nothing ------------------------------------------------------------------------------------------
-train 1 --check --model resnet_small --conv matrix_units
-expect_line "a convolution that fits no layer" '^note --conv matrix_units resnet_small fp32'
-train 1 --check --model resnet_small --conv winograd4
-expect "a convolution that fits some" bash -c "! grep -q 'does nothing' '$folder/out'"
 
 if has avx512_bf16; then
   placed=(--check --model resnet_small --precision bf16 --verbose)

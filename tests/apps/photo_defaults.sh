@@ -77,7 +77,7 @@ photos --data nothing --no-run
 expect_error "a folder that does not exist" 2 '^train_images: nothing'
 
 launch 2 train_images --data photos --threads 1 --eval-every 0 --no-run --epochs 1000000
-await 30 grep -q '^time  *about [0-9]*:[0-9:]* left at this speed, [0-9:]* per epoch; --epochs' "$folder/out"
+await 30 grep -q '^step .* ETA [0-9:]*' "$folder/out"
 kill -USR1 "$(pid_of_rank 0)"
 collect
 expect_error "it stops" 1 'Nothing.was.saved'

@@ -109,6 +109,21 @@ rm -r "$folder/gone"
 train 1 "${options[@]}" --steps 1 --run "$folder/next"
 expect "another start removes it" test ! -e "$memory"
 
+# Memory became short: the state needs it no longer, so the run resumes from it, keeps no more, and leaves nothing.
+if [[ ${own_shm-} ]]; then
+  tight() { OMPI_MCA_btl=tcp,self train 2 "${options[@]}" --reducer tree --run "$folder/tight"; }
+  start 2 "${options[@]}" --run "$folder/tight"
+  kill_when_done 15 "$folder/tight"
+  used=$(df -k --output=used /dev/shm | tail -n 1)
+  mount -o "remount,size=$((used + 400))k" /dev/shm
+  tight
+  expect "it resumed from memory" test "$(resumed_at)" -gt 0
+  expect_line "no state is kept" '^note no.state.is.kept /dev/shm'
+  expect_same_state "as undisturbed" "$(step_file "$folder/undisturbed" 60)" "$(step_file "$folder/tight" 60)"
+  expect "it leaves no memory" test -z "$(memory_of "$folder/tight")"
+  mount -o remount,size=50% /dev/shm
+fi
+
 # A /dev/shm that is too small for the states.
 in_shm() {  # SIZE OPTIONS...
   # shellcheck disable=SC2016

@@ -30,7 +30,7 @@ sed -i "s/^  \"status\": .*/  \"status\": \"running\",/; s/^  \"weights_sha256\"
 train 1 --steps 12 --checkpoint-every 4 --run "$honest"
 expect "it has the hash again" grep -q "^  \"weights_sha256\": \"$last\",\$" "$honest/summary.json"
 # The steps of a replay.
-LOCKSTEP_REPLAY=1,3 ranks 1 train_cifar "${small[@]}" --steps 12 --run "$folder/replay"
+LOCKSTEP_REPLAY=$folder/replay:1,3 ranks 1 train_cifar "${small[@]}" --steps 12 --run "$folder/replay"
 expect "it stops as on request" test "$code" = 75
 expect_files "it saves these steps" "$folder/replay/checkpoints" step-0000000001.h5 step-0000000003.h5
 expect "the hash of a step without an evaluation" grep -q "^  \"weights_sha256\": \"$(hash_in "$folder/replay" checkpoint 3)\"," "$folder/replay/summary.json"

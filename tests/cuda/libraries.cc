@@ -97,8 +97,7 @@ TEST(CudaLibraries, OnlyAGpuThatShouldWorkIsAFault) {
 
 TEST(CudaLibraries, CublasltHasAllFunctions) {
   try {
-    const auto opened = cuda::make_cublaslt({});
-    EXPECT_TRUE(opened->version().starts_with("cuBLASLt 1")) << opened->version();
+    cuda::make_cublaslt({});
   } catch (const Error& error) {  // it is loaded, but there is no GPU
     EXPECT_TRUE(mentions(error.what(), {"cuBLASLt does not start: "}));
   }

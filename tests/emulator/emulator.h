@@ -10,18 +10,11 @@
 //                     accesses to device memory are then not noticed
 //   EMULATOR_SEED     of all random choices (default: 1)
 //   EMULATOR_DEVICES  GPUs of this process (default: 1)
-//   EMULATOR_MEMORY   MiB of each GPU (default: 8192)
 //   EMULATOR_FAIL     "cudaMalloc 7": the seventh call of cudaMalloc fails, and only this one;
 //                     "kernel 40": the 40th kernel leaves the sticky error of an illegal address
-//   EMULATOR_FAULTY_ENGINE  "eng0 wrong": this engine of cuDNN has wrong results; "error": it
-//   refuses
-//                     to run; "crash": it leaves the sticky error
 //   EMULATOR_RELU_OF_NAN  nan (default) or zero: what cuDNN's fused ReLU makes of NaN
 //   EMULATOR_NCCL_FAIL  3: the third sum of NCCL never ends, and an error is reported
-//   EMULATOR_PATIENCE  seconds until an abort of NCCL that would hang is reported (default: 20)
 //   EMULATOR_MEMSET   off: cudaMemset does nothing, so new memory is NaN (for tests of layers)
-//   EMULATOR_REPORT   a file for the reports, to which each process appends (default: stderr)
-//   EMULATOR_STATISTICS  1: a line about all that ran, at the end of the process
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -12,7 +12,7 @@ run=(train_cifar --device cuda --threads 1 --dataset hdf5 --data "$folder/data/s
 
 # fail CALL N: one rank, whose Nth call fails. Succeeds as long as there is such a call.
 fail() {
-  EMULATOR_FAIL="$1 $2" EMULATOR_STATISTICS=0 ranks 1 "${run[@]}"
+  EMULATOR_FAIL="$1 $2" ranks 1 "${run[@]}"
   [[ $code != 0 ]] || return 1
   expect_error "$1 $2" 1 "train_cifar"
 }
@@ -25,17 +25,6 @@ for n in 1 2 10 100 200; do
   fail kernel $n
   expect "kernel $n fails" test $code != 0
   expect "its error is named" grep -q 'illegal memory access' "$folder/err"
-done
-
-# An engine of cuDNN with wrong results, one that refuses, and one that stops the GPU.
-for kind in wrong error crash; do
-  XDG_CACHE_HOME=$folder/$kind EMULATOR_FAULTY_ENGINE="eng0 $kind" ranks 1 "${run[@]/--deterministic/--verbose}" --eval-every 0
-  if [[ $kind == crash ]]; then
-    expect_error "an engine that stops the GPU" 1 'eng0 stops.the.GPU'
-  else
-    expect "a run without an engine that is $kind" test $code = 0
-  fi
-  [[ $kind != wrong ]] || expect "the wrong engine is named" grep -q 'eng0 is not used' "$folder/out" "$folder/err"
 done
 
 # Two GPUs with NCCL: a sum that never ends, with an error and without one.

@@ -34,7 +34,7 @@ class AnyShares : public testing::TestWithParam<Way> {
   /// A step of each rank's shards and of the reducer. Returns the sum.
   Floats sum(Reducer& reducer, const Shares& shares, int step) {
     const Range own = shares.of(comm_.rank());
-    ShardSum shard_sum(*device_, rows_of(reducer), kCount, own, shares.shards());
+    ShardSum shard_sum(*device_, reducer.traits().rows, kCount, own, shares.shards());
     const auto stream = device_->stream();
     const Memory host = device_->allocate(kCount * sizeof(float), Place::host);
     auto* values = reinterpret_cast<float*>(host.get());
@@ -122,7 +122,7 @@ TEST(OtherReducers, DoNotPromiseTheOrderOfUnevenShares) {
   for (const char* name : {"tree", "mpi", "ring"}) {
     const auto reducer = make_reducer(name, spec);
     EXPECT_FALSE(reducer->traits().canonical) << name;
-    EXPECT_EQ(rows_of(*reducer).size(), 1u) << name;
+    EXPECT_EQ(reducer->traits().rows.size(), 1u) << name;
   }
 }
 

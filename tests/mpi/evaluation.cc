@@ -16,6 +16,8 @@
 #include "tests/support/async_device.h"
 #include "tests/support/device_pages.h"
 #include "tests/support/files.h"
+#include "tests/support/layer_list.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
@@ -23,46 +25,24 @@ namespace {
 constexpr int kClasses = 10;
 
 /// Images of noise: by default four whole batches for an evaluation, and a part.
-class Noise : public Dataset {
+class Noise : public StoredNoise {
  public:
   /// `stored`: a device can hold the images.
   explicit Noise(bool stored, std::int64_t size = 4 * Evaluation::kBatch + 17)
-      : Dataset(stored ? kCroppedImages : SampleFormat{}), size_(size) {}
-  std::int64_t size() const override { return size_; }
-  int classes() const override { return kClasses; }
-  Shape sample_shape() const override { return crop_shape(); }
-  std::int32_t label(std::int64_t index) const override {
-    return static_cast<std::int32_t>(index % kClasses);
-  }
-  const std::uint8_t* stored(std::int64_t index, std::uint8_t* bytes) const override {
-    Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
-    for (std::size_t i = 0; i < kCroppedImages.bytes(); ++i)
-      bytes[i] = static_cast<std::uint8_t>(random.below(256));
-    return bytes;
-  }
+      : StoredNoise(size, kCroppedImages, stored) {}
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     if (damage() != nullptr && damaged(index)) throw DamagedSample("damaged", "Replace it");
-    if (format().kind != SampleFormat::Kind::values) return Dataset::read(index, random, out, type);
-    Noise(true).read(index, random, out, type);
+    StoredNoise::read(index, random, out, type);
   }
-  std::string describe() const override { return "noise"; }
   /// With a log, which skips them.
   static bool damaged(std::int64_t index) { return index % 100 == 3 || index / 100 == 2; }
-
- private:
-  std::int64_t size_;
 };
 
 NamedLayers small_layers(Shape, int classes) {
-  NamedLayers layers;
   const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f};
-  layers.emplace_back("conv", convolution(4, 3, true, init));
-  layers.emplace_back("norm", response_norm(2, 1, 0.1f, 0.75f));
-  layers.emplace_back("pool", max_pool(3, 2, true));
-  layers.emplace_back("batch_norm", batch_norm());
-  layers.emplace_back("dropout", dropout(0.5f));
-  layers.emplace_back("logits", dense(classes, false, init));
-  return layers;
+  return layers_of("conv", convolution(4, 3, true, init), "norm", response_norm(2, 1, 0.1f, 0.75f),
+                   "pool", max_pool(3, 2, true), "batch_norm", batch_norm(), "dropout",
+                   dropout(0.5f), "logits", dense(classes, false, init));
 }
 
 constexpr std::size_t kMistakes = 7;
@@ -75,7 +55,7 @@ class Evaluations : public testing::Test {
   void SetUp() override {
     if (world().comm().rank() != 0) return;
     const auto device = make_cpu_device(1);
-    const Model model(*device, kEntry, crop_shape(), kClasses, 1, Type::f32, false);
+    const Model model(*device, kEntry, crop_shape(), kClasses, Type::f32, false);
     std::vector<float> weights(model.layout().count), average(weights);
     initialize(model.layout(), 1, weights.data());
     initialize(model.layout(), 2, average.data());
@@ -228,8 +208,12 @@ TEST(Predictions, OfLogitsThatAreNotFinite) {
   const PredictionFile predictions("", data, {"a", "b"});
   std::vector<float> logits{kNaN, kNaN, kNaN, 1, 1, kInf, 0, 0};
   const View view{logits.data(), Shape{4, 2}, Type::f32};
-  EXPECT_EQ(predictions.rows(data, {0, 11, 1, 10}, view),
-            "0,a,a,nan,nan\n11,b,b,nan,nan\n1,b,b,nan,nan\n10,a,a,0.5,0.5\n");
+  std::string rows;
+  const std::int64_t samples[] = {0, 11, 1, 10};
+  const std::int64_t* sample = samples;
+  for_each_row(view,
+               [&](std::span<const double> row) { rows += predictions.row(data, *sample++, row); });
+  EXPECT_EQ(rows, "0,a,a,nan,nan\n11,b,b,nan,nan\n1,b,b,nan,nan\n10,a,a,0.5,0.5\n");
   EXPECT_EQ(csv_field("a b"), "a b");
   EXPECT_EQ(csv_field("say \"a\""), "\"say \"\"a\"\"\"");
   EXPECT_EQ(csv_field("a\rb"), "\"a\rb\"");

@@ -19,20 +19,25 @@ namespace {
 
 TEST(Exchange, ChunksOfAnyLengthGiveTheSameSum) {
   const Comm comm = world().comm().duplicate();
+  const auto device = make_cpu_device(1);
   constexpr std::int64_t kCount = 101;
   const int size = comm.size(), sum = size * (size + 1) / 2;
-  int tag = 0;
   for (const std::size_t piece : {std::size_t{4}, std::size_t{12}, 2 * kCount * sizeof(float)}) {
     Floats kept(kCount);
-    std::vector<std::unique_ptr<Exchange>> exchanges;
+    Exchanges exchanges;
     for (const AlgorithmEntry& entry : algorithms()) {
       exchanges.push_back(std::make_unique<ScheduleRun>(
-          comm, entry.algorithm(comm.rank(), size, kCount), piece, tag++));
+          comm, entry.algorithm(comm.rank(), size, kCount), piece, /*tag=*/0));
     }
     for (const Type wire : {Type::f32, Type::bf16}) {
-      static Floats kept(kCount);
-      exchanges.push_back(make_direct_all_reduce(comm, Roots::one_each(size), kCount, 5, wire,
-                                                 kept.data(), piece, tag++));
+      const ReducerSpec spec{.comm = comm,
+                             .device = *device,
+                             .count = kCount,
+                             .buckets = {{0, kCount}},
+                             .wire = wire,
+                             .exact = 5};
+      exchanges.push_back(std::move(
+          make_direct_all_reduces(spec, comm, Roots::one_each(size), kept.data(), piece).front()));
     }
     for (const auto& exchange : exchanges) {
       Floats bucket(kCount, static_cast<float>(comm.rank() + 1));
@@ -76,7 +81,7 @@ TEST(MeasuredLink, IsTheBestOfItsRoundsAndCountsAsWaiting) {
     return static_cast<double>(us) * 1e-6;
   });
   EXPECT_FALSE(waits());
-  EXPECT_EQ(looks, comm.rank() == 0 ? 1 + 2 * 20 + 1 + 2 * 5 : 0);
+  EXPECT_EQ(looks, comm.rank() == 0 ? 2 * 20 + 2 * 3 : 0);
   EXPECT_NEAR(link.latency, 0.5e-6, 1e-12);
   EXPECT_NEAR(link.bandwidth, (1 << 20) / 0.5e-6, 1e6);
 }

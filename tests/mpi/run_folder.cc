@@ -6,10 +6,10 @@
 
 #include "apps/record/run_files.h"
 #include "apps/record/run_place.h"
-#include "apps/run/training_program.h"
 #include "src/files/file.h"
 #include "tests/mpi/world.h"
 #include "tests/support/files.h"
+#include "tests/support/parsed_options.h"
 
 namespace lockstep {
 namespace {
@@ -22,12 +22,9 @@ class RunFolderTest : public testing::Test {
   RunFolderTest() { fs::current_path(folder_.path()); }
   ~RunFolderTest() override { fs::current_path("/"); }
 
-  static std::unique_ptr<const Options> options(std::vector<std::string> words) {
-    words.insert(words.begin(), "train_cifar");
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
+  static std::unique_ptr<const Options> options(const std::vector<std::string>& words) {
     std::string text;
-    return parse_options(static_cast<int>(argv.size()), argv.data(), {"train_cifar"}, text);
+    return parsed_options(words, {"train_cifar"}, text);
   }
   /// A run that was stopped after a step.
   void put_run(const std::string& name, const Options& o, std::int64_t batch, int shards) const {

@@ -10,6 +10,7 @@
 #include "tests/mpi/world.h"
 #include "tests/support/layer_list.h"
 #include "tests/support/layouts.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
@@ -18,11 +19,9 @@ constexpr int kIn = 5, kHidden = 4, kClasses = 3, kBatch = 24;
 constexpr float kOffset = 300, kEpsilon = 0.01f;
 
 /// The samples of one step, so that each step sees all of them.
-class Few : public Dataset {
+class Few : public TestDataset {
  public:
-  std::int64_t size() const override { return kBatch; }
-  int classes() const override { return kClasses; }
-  Shape sample_shape() const override { return {1, 1, 1, kIn}; }
+  Few() : TestDataset(kBatch, kClasses, {1, 1, 1, kIn}) {}
   std::int32_t label(std::int64_t index) const override {
     return static_cast<std::int32_t>(index * index % kClasses);
   }
@@ -32,7 +31,6 @@ class Few : public Dataset {
     for (int i = 0; i < kIn; ++i)
       static_cast<float*>(out)[i] = random.normal() + static_cast<float>(index % 7);
   }
-  std::string describe() const override { return "a few"; }
 };
 
 /// The inputs of batch norm are far from 0: mean of squares minus square of mean would lose all

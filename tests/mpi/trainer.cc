@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "apps/run/training_program.h"
 #include "collectives/comm/flight_recorder.h"
 #include "net/checkpoint.h"
 #include "net/model.h"
@@ -23,6 +22,7 @@
 #include "tests/support/async_device.h"
 #include "tests/support/files.h"
 #include "tests/support/idx.h"
+#include "tests/support/parsed_options.h"
 #include "tests/support/wrapped_device.h"
 
 namespace lockstep {
@@ -95,7 +95,7 @@ class Runs : public testing::Test {
   /// Runs `name` on `device` with `more` options. The last rank stops it at the `stop`th vote.
   int run(const std::string& name, Device& device, int stop = 0, const std::string& rate = "0.01",
           const Words& more = {}) {
-    Words words{"train_mnist"};
+    Words words;
     for (const auto& [option, value] :
          std::map<std::string, std::string>{{"--data", folder_},
                                             {"--model", "resnet_small"},
@@ -114,12 +114,8 @@ class Runs : public testing::Test {
       words.insert(words.end(), {option, value});
     }
     words.insert(words.end(), more.begin(), more.end());
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
     std::string text;
-    const auto options =
-        parse_options(static_cast<int>(words.size()), argv.data(), {"train_mnist", "mnist"}, text);
+    const auto options = parsed_options(words, {"train_mnist", "mnist"}, text);
     const bool last = world().comm().rank() == world().comm().size() - 1;
     int asked = 0, code = kExitFailure;
     try {
@@ -152,8 +148,7 @@ class Runs : public testing::Test {
   /// The arenas in the checkpoint of `step`.
   std::vector<std::vector<float>> state(const std::string& name, int step) const {
     const auto device = make_cpu_device(1);
-    const Model model(*device, find(models(), "resnet_small"), {1, 28, 28, 1}, 10, 1, Type::f32,
-                      true);
+    const Model model(*device, find(models(), "resnet_small"), {1, 28, 28, 1}, 10, Type::f32, true);
     const auto count = static_cast<std::size_t>(model.layout().count);
     std::vector<std::vector<float>> arenas(3, std::vector<float>(count));
     const Checkpoint file(checkpoint(name, step));

@@ -11,7 +11,9 @@
 #include "net/layers.h"
 #include "tests/mpi/world.h"
 #include "tests/support/async_device.h"
+#include "tests/support/layer_list.h"
 #include "tests/support/nccl_double.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
@@ -20,14 +22,9 @@ namespace {
 constexpr int kSteps = 12;
 
 /// Sixty images of noise.
-class Noise : public Dataset {
+class Noise : public TestDataset {
  public:
-  std::int64_t size() const override { return 60; }
-  int classes() const override { return 10; }
-  Shape sample_shape() const override { return {1, 24, 24, 3}; }
-  std::int32_t label(std::int64_t index) const override {
-    return static_cast<std::int32_t>(index % 10);
-  }
+  Noise() : TestDataset(60, 10, {1, 24, 24, 3}) {}
   void read(std::int64_t index, Random*, void* out, Type type) const override {
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
     dispatch(type, [&]<class T>(T*) {
@@ -35,48 +32,30 @@ class Noise : public Dataset {
         static_cast<T*>(out)[i] = static_cast<float>(random.normal());
     });
   }
-  std::string describe() const override { return "noise"; }
 };
 
 /// One layer of each kind, small enough for many steps.
 NamedLayers small_layers(Shape, int classes) {
   const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
-  NamedLayers layers;
-  layers.emplace_back("conv", convolution(8, 3, true, init));
-  layers.emplace_back("norm", response_norm(2, 1, 0.1f, 0.75f));
-  layers.emplace_back("pool", max_pool(3, 2, true));
-  layers.emplace_back("hidden", dense(16, true, init));
-  layers.emplace_back("logits", dense(classes, false, init));
-  return layers;
+  return layers_of("conv", convolution(8, 3, true, init), "norm", response_norm(2, 1, 0.1f, 0.75f),
+                   "pool", max_pool(3, 2, true), "hidden", dense(16, true, init), "logits",
+                   dense(classes, false, init));
 }
 
 /// With batch norm, and a layer before it that needs a gradient through the statistics.
 NamedLayers normalized_layers(Shape, int classes) {
   const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
-  NamedLayers layers;
-  layers.emplace_back("conv", convolution(8, 3, false, init));
-  layers.emplace_back("norm", batch_norm());
-  layers.emplace_back("pool", max_pool(3, 2, true));
-  layers.emplace_back("dropout", dropout(0.1f));
-  layers.emplace_back("hidden", dense(16, false, init));
-  layers.emplace_back("norm2", batch_norm());
-  layers.emplace_back("relu", relu());
-  layers.emplace_back("logits", dense(classes, false, init));
-  return layers;
+  return layers_of("conv", convolution(8, 3, false, init), "norm", batch_norm(), "pool",
+                   max_pool(3, 2, true), "dropout", dropout(0.1f), "hidden", dense(16, false, init),
+                   "norm2", batch_norm(), "relu", relu(), "logits", dense(classes, false, init));
 }
 
 /// Its parameters do not depend on the size of the images.
 NamedLayers sized_layers(Shape, int classes) {
   const AffineInit init{.weight_deviation = 0.1f, .bias = 0.1f, .l2 = 0.01f};
-  NamedLayers layers;
-  layers.emplace_back("conv", convolution(8, 3, false, init));
-  layers.emplace_back("norm", batch_norm());
-  layers.emplace_back("relu", relu());
-  layers.emplace_back("conv2", convolution(8, 3, true, init));
-  layers.emplace_back("pool", global_average_pool());
-  layers.emplace_back("hidden", dense(256, true, init));
-  layers.emplace_back("logits", dense(classes, false, init));
-  return layers;
+  return layers_of("conv", convolution(8, 3, false, init), "norm", batch_norm(), "relu", relu(),
+                   "conv2", convolution(8, 3, true, init), "pool", global_average_pool(), "hidden",
+                   dense(256, true, init), "logits", dense(classes, false, init));
 }
 
 /// The result of a run.
@@ -138,7 +117,7 @@ Outcome train(Device& device, const std::string& reducer, const std::string& pro
     if (variant.together) {
       parts.sync_bn = std::make_unique<SyncBatchNorm>(
           device, make_nccl_reducer(statistics_spec(comm, device, options, plan, places), another),
-          places, plan.own(), plan.shards);
+          places, plan.own(), plan.shards, world().flight_recorder().mine());
     }
   }
   parts.policy = choose_policy(progress, *parts.reducer, world().threads_allowed());

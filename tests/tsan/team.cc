@@ -22,6 +22,7 @@
 #include "src/device/cuda/layers.h"
 #include "src/device/cuda/rows.h"
 #include "src/device/each.h"
+#include "tests/support/test_dataset.h"
 #include "tests/support/update.h"
 #include "tests/unit/optimizer_arenas.h"
 
@@ -184,24 +185,6 @@ TEST(Team, AddsUpTheGradientsOfWordsInTheirOrder) {
   EXPECT_EQ(team, alone);
 }
 
-/// Stored bytes of noise.
-class Noise : public Dataset {
- public:
-  explicit Noise(const SampleFormat& format) : Dataset(format) {}
-  std::int64_t size() const override { return 11; }
-  int classes() const override { return 10; }
-  std::int32_t label(std::int64_t index) const override {
-    return static_cast<std::int32_t>(index % 10);
-  }
-  const std::uint8_t* stored(std::int64_t index, std::uint8_t* bytes) const override {
-    Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
-    for (std::size_t i = 0; i < format().bytes(); ++i)
-      bytes[i] = static_cast<std::uint8_t>(random.below(256));
-    return bytes;
-  }
-  std::string describe() const override { return "noise"; }
-};
-
 template <class T>
 std::vector<float> batch_of(const ResidentSet& set, Shape shape, const Mix* mixes = nullptr) {
   std::vector<T> images(shape.count());
@@ -237,7 +220,7 @@ TEST(Team, MakesTheSamplesOfOneThreadBitForBit) {
                            .moved = true,
                            .padding = 2};
   for (const SampleFormat& format : {kCroppedImages, kDigitFormat, whole}) {
-    const Noise data(format);
+    const StoredNoise data(11, format);
     const ResidentSet set(*device, data);
     const Shape shape = data.sample_shape().with_batch(4);
     const std::vector<float> wide = batch_of<float>(set, shape),

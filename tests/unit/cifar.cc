@@ -156,11 +156,8 @@ TEST_F(Cifar, NamesTheActualAndTheExpectedSize) {
 }
 
 TEST_F(Cifar, TheOfficialFilesHaveTenThousandRecords) {
-  expect_refused(
-      [&] {
-        find(datasets(), "cifar10").open({folder_.path(), 0});
-      },
-      {"data_batch_1.bin", "12292 bytes", "30730000"});
+  expect_refused([&] { find(datasets(), "cifar10").open({{{folder_.path()}}}); },
+                 {"data_batch_1.bin", "12292 bytes", "30730000"});
 }
 
 TEST_F(Cifar, NamesTheRecordOfABadLabel) {
@@ -191,7 +188,7 @@ TEST_F(Cifar, AFileThatChangesDuringTheRunIsAnError) {
   };
   EXPECT_NO_THROW(read());
   fs::resize_file(path, 0);
-  expect_error({path.c_str(), "12292", " 0 bytes"}, read);
+  expect_error({path.c_str(), "truncated"}, read);
   write(1, kFew * kCifarRecordBytes + 1);
   expect_error({path.c_str(), "12292", "12293"}, read);
   write(1, kFew * kCifarRecordBytes);

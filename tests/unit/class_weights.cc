@@ -5,6 +5,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
@@ -12,13 +13,11 @@ namespace {
 using Weights = std::vector<float>;
 
 /// Samples with these labels.
-class Labelled : public Dataset {
+class Labelled : public TestDataset {
  public:
-  explicit Labelled(std::vector<std::int32_t> labels) : labels_(std::move(labels)) {}
-  std::int64_t size() const override { return std::ssize(labels_); }
-  int classes() const override { return 3; }
+  explicit Labelled(std::vector<std::int32_t> labels)
+      : TestDataset(std::ssize(labels), 3, {}), labels_(std::move(labels)) {}
   std::int32_t label(std::int64_t index) const override { return labels_[index]; }
-  std::string describe() const override { return "labels"; }
 
  private:
   std::vector<std::int32_t> labels_;
@@ -49,17 +48,17 @@ TEST(ClassWeights, AFileNamesEachClassOnce) {
   };
   EXPECT_EQ(read("fox,3\ncat,0.5\n\"dog, small\",0\n"), (Weights{0.5f, 0, 3}));
   EXPECT_EQ(read("\xef\xbb\xbf"
-                 "class,weight\r\nfox,3\r\ncat,1e-3\r\ndog, small,7\r\n"),
+                 "class,weight\r\nfox,3\r\ncat,1e-3\r\n\"dog, small\",7\r\n"),
             (Weights{1e-3f, 7, 3}));
-  EXPECT_EQ(read("fox,3\rcat,1\rdog, small,7\r"), (Weights{1, 7, 3}));
-  const std::string rest = "fox,3\ndog, small,1\n";
+  EXPECT_EQ(read("fox,3\rcat,1\r\"dog, small\",7\r"), (Weights{1, 7, 3}));
+  const std::string rest = "fox,3\n\"dog, small\",1\n";
   expect_error({"line 3", "wolf", "cat"}, [&] { read(rest + "wolf,1\ncat,1\n"); });
   expect_error({"line 4", "fox", "already"}, [&] { read(rest + "cat,1\nfox,1\n"); });
   expect_error({"line 3", "comma"}, [&] { read(rest + "cat\n"); });
   for (const char* weight : {"-1", "nan", "inf", "1e39", "", "two"})
     expect_error({"line 3", weight}, [&] { read(rest + "cat," + weight + "\n"); });
   expect_error({"no weight of cat"}, [&] { read(rest); });
-  expect_error({"all weights are 0"}, [&] { read("fox,0\ncat,0\ndog, small,0\n"); });
+  expect_error({"all weights are 0"}, [&] { read("fox,0\ncat,0\n\"dog, small\",0\n"); });
   expect_error({"nowhere"}, [&] { class_weights("nowhere", data); });
 }
 

@@ -85,25 +85,25 @@ class LoopPlan : public Plan {
   std::string name_;
 };
 
-/// Offers `count` plans for all work, or only for work without biases.
+/// Offers a plan for all work, or only for work without biases.
 class LoopLibrary : public Library {
  public:
-  explicit LoopLibrary(int count, bool takes_biases = true, std::string name = "loop",
-                       bool stacks = false)
-      : count_(count), takes_biases_(takes_biases), stacks_(stacks), name_(std::move(name)) {}
-  Plans plans(const Convolution& work, std::size_t most) const override {
-    Plans plans;
-    if ((work.bias && !takes_biases_) || (work.layers > 1 && !stacks_)) return plans;
-    for (int i = 0; i < count_ && plans.size() < most; ++i)
-      plans.push_back(std::make_shared<LoopPlan>(work, name_ + std::to_string(i)));
-    return plans;
+  explicit LoopLibrary(bool takes_biases = true, bool stacks = false, std::string name = "loop")
+      : takes_biases_(takes_biases), stacks_(stacks), name_(std::move(name)) {}
+  std::shared_ptr<const Plan> plan(const Convolution& work) const override {
+    if ((work.bias && !takes_biases_) || (work.layers > 1 && !stacks_)) return nullptr;
+    return std::make_shared<LoopPlan>(work, name_);
   }
-  std::string version() const override { return name_ + " 1"; }
 
  private:
-  int count_;
   bool takes_biases_, stacks_;
   std::string name_;
+};
+
+/// Offers nothing.
+class EmptyLibrary : public Library {
+ public:
+  std::shared_ptr<const Plan> plan(const Convolution&) const override { return nullptr; }
 };
 
 /// Runs our plan on the double of a device, which finds pointers to other memory and beyond the
@@ -147,14 +147,14 @@ TEST(CudaAffine, ConvolutionsMatchTheCpu) {
             .relu = true}}) {
         SCOPED_TRACE(testing::Message()
                      << name_of(type) << " " << spec.input.x.text() << " biases " << takes_biases);
-        const LoopLibrary library(1, takes_biases);
-        Planner planner({&library});
+        const LoopLibrary library(takes_biases);
+        const Libraries libraries{&library};
         ConvolutionSpec wide = spec;
         wide.input.type = Type::f32;
-        const auto ours = make_convolution(planner, spec);
+        const auto ours = make_convolution(libraries, spec);
         expect_the_cpus(*ours, *cpu->convolution(wide),
                         {spec.input.x, spec.weights(), spec.output(), type});
-        EXPECT_EQ(ours->implementation(), takes_biases ? "loop0" : "loop0 and bias");
+        EXPECT_EQ(ours->implementation(), takes_biases ? "loop" : "loop and bias");
       }
     }
   }
@@ -164,9 +164,9 @@ TEST(CudaAffine, ConvolutionsMatchTheCpu) {
 class AskedLibrary : public LoopLibrary {
  public:
   using LoopLibrary::LoopLibrary;
-  Plans plans(const Convolution& work, std::size_t most) const override {
+  std::shared_ptr<const Plan> plan(const Convolution& work) const override {
     asked.push_back(work);
-    return LoopLibrary::plans(work, most);
+    return LoopLibrary::plan(work);
   }
   mutable std::vector<Convolution> asked;
 };
@@ -180,13 +180,13 @@ TEST(CudaAffine, LayersWithoutBiasesOrWithFrozenWeightsComputeNoneOfThese) {
       inputs.type = Type::bf16;
       return run_affine(*make_cpu_device(1), plan, inputs);
     };
-    AskedLibrary library(1, fuses);
-    Planner planner({&library});
-    const auto whole = make_convolution(planner, spec);
+    AskedLibrary library(fuses);
+    const Libraries libraries{&library};
+    const auto whole = make_convolution(libraries, spec);
     const AffineOutcome all = outcome_of(*whole, {});
     spec.biases = false;
     library.asked.clear();
-    const auto without = make_convolution(planner, spec);
+    const auto without = make_convolution(libraries, spec);
     for (const Convolution& work : library.asked) EXPECT_FALSE(work.bias);
     const AffineOutcome plain = outcome_of(*without, {.biases = false});
     EXPECT_NE(plain.y, all.y);
@@ -194,7 +194,7 @@ TEST(CudaAffine, LayersWithoutBiasesOrWithFrozenWeightsComputeNoneOfThese) {
     EXPECT_EQ(plain.y, outcome_of(*whole, {.zero_biases = true}).y);
     spec.biases = spec.input.frozen = true;
     library.asked.clear();
-    const auto frozen = make_convolution(planner, spec);
+    const auto frozen = make_convolution(libraries, spec);
     for (const Convolution& work : library.asked) EXPECT_NE(work.pass, Pass::backward_weights);
     EXPECT_EQ(outcome_of(*frozen, {.frozen = true}).db, all.db);
   }
@@ -205,11 +205,11 @@ TEST(CudaAffine, DenseLayersMatchTheCpu) {
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const DenseSpec& spec :
          {DenseSpec{{{5, 3, 2, 4}, type}, 7, true}, DenseSpec{{{70, 33}, type}, 10, false}}) {
-      const LoopLibrary library(1);
-      Planner planner({&library});
+      const LoopLibrary library;
+      const Libraries libraries{&library};
       DenseSpec wide = spec;
       wide.input.type = Type::f32;
-      const auto ours = make_dense(planner, spec);
+      const auto ours = make_dense(libraries, spec);
       expect_the_cpus(*ours, *cpu->dense(wide),
                       {spec.input.x,
                        {spec.features, spec.input.x.row()},
@@ -222,11 +222,11 @@ TEST(CudaAffine, DenseLayersMatchTheCpu) {
 TEST(CudaAffine, TheReluOfADenseLayerKeepsNan) {
   const auto cpu = make_cpu_device(1);
   for (const bool biases : {true, false}) {
-    const LoopLibrary library(1);
-    Planner planner({&library});
+    const LoopLibrary library;
+    const Libraries libraries{&library};
     const auto plan = make_dense(
-        planner, {.input = {{2, 3}, Type::bf16}, .features = 4, .relu = true, .biases = biases});
-    EXPECT_EQ(plan->implementation(), "loop0 and ReLU");
+        libraries, {.input = {{2, 3}, Type::bf16}, .features = 4, .relu = true, .biases = biases});
+    EXPECT_EQ(plan->implementation(), "loop and ReLU");
     Tensor x(*cpu, {2, 3}, Type::bf16), w(*cpu, {4, 3}, Type::f32), b(*cpu, {4}, Type::f32),
         y(*cpu, {2, 4}, Type::bf16);
     x.set({1, std::nan(""), 1, 1, 1, 1});
@@ -244,14 +244,14 @@ TEST(CudaAffine, TheReluOfADenseLayerKeepsNan) {
 TEST(CudaAffine, StackedLayersAreThoseOfOneLayerEach) {
   for (const Type type : {Type::f32, Type::bf16}) {
     for (const bool stacks : {true, false}) {
-      const LoopLibrary library(1, true, "loop", stacks);
-      Planner planner({&library});
+      const LoopLibrary library(true, stacks);
+      const Libraries libraries{&library};
       const auto device = make_cpu_device(1);
       const DenseSpec spec{
           .input = {{15, 4}, type}, .features = 7, .relu = true, .biases = false, .layers = 3};
       DenseSpec wide = spec;
       wide.input.type = Type::f32;
-      const auto ours = make_dense(planner, spec);
+      const auto ours = make_dense(libraries, spec);
       expect_the_cpus(*ours, *device->dense(wide),
                       {.x = {15, 4}, .w = {21, 4}, .y = {15, 7}, .type = type, .biases = false});
     }
@@ -287,10 +287,10 @@ TEST(CudaAffine, ProductsArePassesOfLayers) {
           plan.run(*cpu->stream(), a.view, b.view, c.view, scratch.data());
           return c.values();
         };
-        const LoopLibrary library(1, true, "loop", /*stacks=*/true);
-        Planner planner({&library});
-        const auto plan = make_product(planner, spec);
-        EXPECT_EQ(plan->implementation(), transposed == 3 ? "rows" : "loop0");
+        const LoopLibrary library(true, /*stacks=*/true);
+        const Libraries libraries{&library};
+        const auto plan = make_product(libraries, spec);
+        EXPECT_EQ(plan->implementation(), transposed == 3 ? "rows" : "loop");
         EXPECT_EQ(product_by(*plan), product_by(*make_row_product(spec)));
       }
     }
@@ -298,10 +298,10 @@ TEST(CudaAffine, ProductsArePassesOfLayers) {
 }
 
 TEST(CudaAffine, UnsupportedWorkIsRefused) {
-  const LoopLibrary library(0);
-  Planner planner({&library});
+  const EmptyLibrary library;
+  const Libraries libraries{&library};
   const DenseSpec spec{{{5, 3}, Type::bf16}, 7, true};
-  const std::string error = error_of([&] { make_dense(planner, spec); });
+  const std::string error = error_of([&] { make_dense(libraries, spec); });
   EXPECT_TRUE(mentions(error, {"forward bf16 5x1x1x3 7x1x1x3 5x1x1x7"}));
 }
 
@@ -309,15 +309,15 @@ TEST(CudaAffine, UnsupportedWorkIsRefused) {
 class BareDevice : public WrappedDevice {
  public:
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return make_convolution(planner_, spec);
+    return make_convolution(libraries_, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
-    return make_dense(planner_, spec);
+    return make_dense(libraries_, spec);
   }
 
  private:
-  LoopLibrary library_{0};
-  Planner planner_{{&library_}};
+  EmptyLibrary library_;
+  Libraries libraries_{&library_};
 };
 
 TEST(CudaAffine, AnUnsupportedLayerIsNamed) {
@@ -333,18 +333,19 @@ TEST(CudaAffine, AnUnsupportedLayerIsNamed) {
 }
 
 TEST(CudaAffine, UnsupportedTypesAreRefused) {
-  const LoopLibrary library(1);
-  Planner planner({&library});
-  EXPECT_THROW(make_dense(planner, DenseSpec{{{5, 3}, Type::i32}, 7, true}), Error);
+  const LoopLibrary library;
+  const Libraries libraries{&library};
+  EXPECT_THROW(make_dense(libraries, DenseSpec{{{5, 3}, Type::i32}, 7, true}), Error);
 }
 
-TEST(Planner, ChoosesTheFirstPlanOfTheFirstLibraryThatSupportsTheWork) {
-  const LoopLibrary none(0), loops(2), others(2, true, "other");
+TEST(Libraries, TheFirstThatSupportsTheWorkDecides) {
+  const EmptyLibrary none;
+  const LoopLibrary loops, others(true, false, "other");
   Convolution work;
   work.x = {2, 1, 1, 3}, work.w = {4, 1, 1, 3}, work.y = {2, 1, 1, 4};
-  EXPECT_EQ(Planner({&none, &loops, &others}).choose(work)->name(), "loop0");
-  EXPECT_EQ(Planner({&others, &loops}).choose(work)->name(), "other0");
-  EXPECT_EQ(Planner({&none}).choose(work), nullptr);
+  EXPECT_EQ(choose({&none, &loops, &others}, work)->name(), "loop");
+  EXPECT_EQ(choose({&others, &loops}, work)->name(), "other");
+  EXPECT_EQ(choose({&none}, work), nullptr);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class DataFolder : public testing::Test {
     EXPECT_EQ(count, 5);
   }
   static std::string refusal(const DatasetEntry& entry, const fs::path& folder) {
-    const std::string text = error_of([&] { open_data(entry, {folder, 1}); });
+    const std::string text = error_of([&] { open_data(entry, {{{folder}}}); });
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     return text;
   }

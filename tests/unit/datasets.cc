@@ -13,6 +13,7 @@
 #include "src/data/validation.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
@@ -29,7 +30,7 @@ TEST_P(EveryDataset, NamesTheNeedsOfARun) {
     EXPECT_EQ(stand_in(entry.stands_for), &entry) << "two sets stand in for one";
   }
   if (!entry.files.empty()) {
-    const std::string refusal = error_of([&] { entry.open({"", 1}); });
+    const std::string refusal = error_of([&] { entry.open({.seed = 1}); });
     EXPECT_TRUE(mentions(refusal, {"needs", "--data ", entry.own ? "" : "scripts/get_data.sh "}));
   }
 }
@@ -39,9 +40,8 @@ TEST_P(EveryDataset, RefusesAFolderForAFileAndTheReverse) {
   if (entry.files.empty()) GTEST_SKIP() << "it is generated";
   const TemporaryDirectory folder;
   const auto refusal = [&](const std::filesystem::path& path) {
-    const std::string text = error_of([&] {
-      open_data(entry, {path, 1, {.size = entry.resizes ? 8 : 0}});
-    });
+    const std::string text = error_of(
+        [&] { open_data(entry, {.place = {{path}}, .images = {.size = entry.resizes ? 8 : 0}}); });
     EXPECT_FALSE(mentions(text, {"damaged"})) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     return text;
@@ -75,7 +75,8 @@ TEST_P(EveryDataset, RefusesAFolderForAFileAndTheReverse) {
 TEST_P(EveryDataset, HasAValidationSetThatOnlyIndicesDecide) {
   const DatasetEntry& entry = *GetParam();
   if (!entry.files.empty()) GTEST_SKIP() << "divided by the same code";
-  const OpenedData whole = entry.open({"", 3}), pair = open_data(entry, {"", 3, {}, 0.1});
+  const OpenedData whole = entry.open({.seed = 3}),
+                   pair = open_data(entry, {.seed = 3, .validation = 0.1});
   EXPECT_NEAR(static_cast<double>(pair.validation->size()),
               0.1 * static_cast<double>(whole.train->size()), 1);
   EXPECT_EQ(pair.train->size() + pair.validation->size(), whole.train->size());
@@ -96,14 +97,14 @@ TEST_P(EveryDataset, HasAValidationSetThatOnlyIndicesDecide) {
     EXPECT_TRUE(std::equal(a, a + one.size(), b)) << i;
   }
   EXPECT_GT(validation, 10);
-  expect_error({"--validation"}, [&] { open_data(entry, {"", 3, {}, 1}); });
+  expect_error({"--validation"}, [&] { open_data(entry, {.seed = 3, .validation = 1}); });
 }
 
 TEST_P(EveryDataset, IsCompleteAndReproducibleIfGenerated) {
   const DatasetEntry& entry = *GetParam();
   if (!entry.files.empty()) GTEST_SKIP() << "its files are read in a test of its own";
-  const OpenedData pair = entry.open({"", 3}), again = entry.open({"", 3}),
-                   other = entry.open({"", 4});
+  const OpenedData pair = entry.open({.seed = 3}), again = entry.open({.seed = 3}),
+                   other = entry.open({.seed = 4});
   EXPECT_EQ(pair.identity, again.identity);
   EXPECT_NE(pair.identity, other.identity);
   EXPECT_TRUE(find(models(), entry.model).fits(pair.train->sample_shape()));
@@ -160,17 +161,11 @@ INSTANTIATE_TEST_SUITE_P(Datasets, EveryDataset, testing::ValuesIn([] {
                          }()),
                          [](const auto& info) { return std::string(info.param->name); });
 
-std::vector<float> sample(const Dataset& set, std::int64_t index) {
-  std::vector<float> values(set.sample_shape().count());
-  set.read(index, nullptr, values.data(), Type::f32);
-  return values;
-}
-
 TEST(GeneratedImages, HaveTheShapeOfTheSetsTheyReplace) {
   for (const auto& [name, train, shape] : {std::tuple("digits", 60000, Shape{1, 28, 28, 1}),
                                            {"synthetic", 50000, Shape{1, 24, 24, 3}}}) {
     SCOPED_TRACE(name);
-    const OpenedData pair = find(datasets(), name).open({"", 1});
+    const OpenedData pair = find(datasets(), name).open({.seed = 1});
     EXPECT_EQ(pair.train->size(), train);
     EXPECT_EQ(pair.test->size(), 10000);
     EXPECT_EQ(pair.train->sample_shape(), shape);
@@ -186,25 +181,25 @@ TEST(GeneratedImages, DependOnlyOnSeedPartAndIndex) {
   for (const char* name : {"digits", "synthetic"}) {
     SCOPED_TRACE(name);
     const DatasetEntry& entry = find(datasets(), name);
-    const OpenedData one = entry.open({"", 1}), same = entry.open({"", 1}),
-                     other = entry.open({"", 2});
+    const OpenedData one = entry.open({.seed = 1}), same = entry.open({.seed = 1}),
+                     other = entry.open({.seed = 2});
     for (const std::int64_t index : {4321, 0, 9999}) {
-      const auto values = sample(*one.train, index);
-      EXPECT_EQ(values, sample(*same.train, index));
-      EXPECT_EQ(values, sample(*one.train, index));
-      EXPECT_NE(values, sample(*one.test, index));
-      EXPECT_NE(values, sample(*one.train, index + 10));
-      EXPECT_NE(values, sample(*other.train, index));
+      const auto values = read(*one.train, index);
+      EXPECT_EQ(values, read(*same.train, index));
+      EXPECT_EQ(values, read(*one.train, index));
+      EXPECT_NE(values, read(*one.test, index));
+      EXPECT_NE(values, read(*one.train, index + 10));
+      EXPECT_NE(values, read(*other.train, index));
     }
   }
 }
 
 TEST(GeneratedImages, AreOnTheScaleOfRealOnes) {
   for (const char* name : {"digits", "synthetic"}) {
-    const OpenedData pair = find(datasets(), name).open({"", 1});
+    const OpenedData pair = find(datasets(), name).open({.seed = 1});
     double sum = 0, squares = 0, count = 0;
     for (std::int64_t i = 0; i < 500; ++i) {
-      for (const float value : sample(*pair.train, i)) {
+      for (const float value : read(*pair.train, i)) {
         sum += value;
         squares += value * value;
         ++count;

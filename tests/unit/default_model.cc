@@ -6,13 +6,13 @@
 #include <fstream>
 #include <map>
 
-#include "apps/run/training_program.h"
 #include "net/initial_weights.h"
 #include "src/base/table.h"
 #include "src/data/image/packed.h"
 #include "src/data/validation.h"
 #include "tests/support/files.h"
 #include "tests/support/image_bytes.h"
+#include "tests/support/parsed_options.h"
 
 namespace lockstep {
 namespace {
@@ -134,13 +134,11 @@ TEST_F(DefaultModelTest, ANetworkOfTheUserKeepsItsRecipe) {
 TEST_F(DefaultModelTest, PhotosRefuseNoRecipe) {
   write_all(40, 48);
   const auto error_with = [&](const ModelEntry& model, const std::string& option) {
-    std::vector<std::string> words{"train_images", "--data", folder_.path(), "--model", model.name};
+    std::vector<std::string> words{"--data", folder_.path(), "--model", model.name};
     if (!option.empty()) words.push_back(option);
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    const Program program{.name = words.front(), .dataset = "folder", .resizes = true};
     std::string none;
-    const auto o = parse_options(static_cast<int>(argv.size()), argv.data(), program, none);
+    const auto o =
+        parsed_options(words, {.name = "train_images", .dataset = "folder", .resizes = true}, none);
     const OpenedData data = open_data(find(datasets(), "folder"), o->data.source(1));
     if (!model.fits(data.train->sample_shape())) return std::string("unfit");
     try {

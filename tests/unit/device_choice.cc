@@ -1,8 +1,7 @@
 // The choice between NCCL and a staged reducer, as a table.
-#include "collectives/reducers/device_choice.h"
-
 #include <gtest/gtest.h>
 
+#include "collectives/reducers/nccl.h"
 #include "tests/support/error_of.h"
 
 namespace lockstep {

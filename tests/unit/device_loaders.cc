@@ -16,6 +16,7 @@
 #endif
 #include "tests/support/async_device.h"
 #include "tests/support/error_of.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
@@ -43,39 +44,6 @@ constexpr SampleFormat kWhole[] = {whole({7, 5, 3, true}, {{100, 90, 80}, {50, 6
                                    whole({6, 9, 4, false}, {{1, 2, 3, 4}, {5, 6, 7, 8}}),
                                    whole({6, 9, 3, false}, {{1, 2, 3}, {5, 6, 7, 8}}),
                                    whole({1, 3, 1, false}, {{128}, {64, 1, 1, 1}})};
-
-/// Stored bytes of noise.
-class Noise : public Dataset {
- public:
-  Noise(const SampleFormat& format, std::int64_t size) : Dataset(format), size_(size) {}
-  std::int64_t size() const override { return size_; }
-  int classes() const override { return 10; }
-  std::int32_t label(std::int64_t index) const override {
-    return static_cast<std::int32_t>(index * 7 % 10);
-  }
-  /// Each has its own range of values; some are all alike.
-  const std::uint8_t* stored(std::int64_t index, std::uint8_t* bytes) const override {
-    Random random(3, Purpose::generate, 0, static_cast<std::uint32_t>(index));
-    const std::uint32_t low = random.below(200), range = 1 + random.below(256 - low);
-    for (std::size_t i = 0; i < format().bytes(); ++i)
-      bytes[i] = static_cast<std::uint8_t>(low + (index % 9 == 0 ? 0 : random.below(range)));
-    return bytes;
-  }
-  std::string describe() const override { return "noise"; }
-
- private:
-  std::int64_t size_;
-};
-
-/// Images that a loader cannot keep on the device.
-class NotStored : public Noise {
- public:
-  NotStored() : Noise({}, 30) {}
-  void read(std::int64_t index, Random* random, void* out, Type type) const override {
-    Noise(kCroppedImages, 30).read(index, random, out, type);
-  }
-  Shape sample_shape() const override { return crop_shape(); }
-};
 
 LoaderSpec spec_of(std::int64_t global_batch, Type type, std::int64_t position) {
   LoaderSpec spec;
@@ -153,7 +121,7 @@ std::string expect_the_hosts(Device& device, const Dataset& set, const LoaderSpe
 TEST(DeviceLoader, MakesTheHostsBatchesOfAResidentSet) {
   const auto device = tested_device();
   for (const SampleFormat& format : {kCroppedImages, kDigitFormat}) {
-    const Noise set(format, 101);
+    const StoredNoise set(101, format);
     for (const Type type : {Type::f32, Type::bf16}) {
       // Within an epoch, across two, and more than two in one step; from any position.
       for (const std::int64_t global_batch : {4, 28, 240}) {
@@ -170,12 +138,14 @@ TEST(DeviceLoader, MakesTheHostsBatchesOfWholeImagesAndOfWords) {
   const auto device = tested_device();
   for (const SampleFormat& format : kWhole) {
     for (const Type type : {Type::f32, Type::bf16}) {
-      EXPECT_TRUE(mentions(expect_the_hosts(*device, Noise(format, 41), spec_of(28, type, 5), 8),
-                           {"made", "device"}));
+      EXPECT_TRUE(
+          mentions(expect_the_hosts(*device, StoredNoise(41, format), spec_of(28, type, 5), 8),
+                   {"made", "device"}));
     }
   }
-  EXPECT_TRUE(mentions(expect_the_hosts(*device, Noise(kWords, 41), spec_of(28, Type::i32, 5), 8),
-                       {"made", "device"}));
+  EXPECT_TRUE(
+      mentions(expect_the_hosts(*device, StoredNoise(41, kWords), spec_of(28, Type::i32, 5), 8),
+               {"made", "device"}));
 }
 
 TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
@@ -187,7 +157,7 @@ TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
     };
     for (const Asked& asked :
          {Asked{{{3}, {}}, {}}, Asked{{}, {{0.5f}, {}}}, Asked{{{4}, {0.5f}}, {{0.5f}, {0.5f}}}}) {
-      Noise set(format, 41);
+      StoredNoise set(41, format);
       set.pad_crops(7);
       set.alternate_flips(asked.pixels.Cutout::value == 4);
       for (const std::int64_t global_batch : {28, 100}) {  // two epochs, and four, in one step
@@ -205,7 +175,7 @@ TEST(DeviceLoader, CutsAndMixesAsTheHostDoes) {
 
 #ifndef LOCKSTEP_TESTS_ON_GPU  // its memory holds the set
 TEST(DeviceLoader, CopiesBatchesIfTheSetDoesNotFit) {
-  const Noise set(kCroppedImages, 2000);
+  const StoredNoise set(2000, kCroppedImages);
   const auto device = make_async_device({.most_delay_us = 3, .largest = 2000 * kImageValues - 1});
   LoaderSpec spec = spec_of(28, Type::f32, 1990);
   for (const bool mixes : {false, true}) {
@@ -213,7 +183,7 @@ TEST(DeviceLoader, CopiesBatchesIfTheSetDoesNotFit) {
     spec.mixing = {{mixes ? 0.5f : 0.0f}, {}};
     EXPECT_TRUE(mentions(expect_the_hosts(*device, set, spec, 6), {"host", "copied", "device"}));
   }
-  const Noise fits(kCroppedImages, 1000);
+  const StoredNoise fits(1000, kCroppedImages);
   EXPECT_TRUE(mentions(expect_the_hosts(*device, fits, spec_of(28, Type::f32, 1990), 6),
                        {"made", "device"}));
 }
@@ -221,7 +191,8 @@ TEST(DeviceLoader, CopiesBatchesIfTheSetDoesNotFit) {
 
 TEST(DeviceLoader, CopiesBatchesOfASetThatStoresNone) {
   const auto device = tested_device();
-  EXPECT_TRUE(mentions(expect_the_hosts(*device, NotStored(), spec_of(28, Type::bf16, 5), 9),
+  EXPECT_TRUE(mentions(expect_the_hosts(*device, StoredNoise(30, kCroppedImages, /*stored=*/false),
+                                        spec_of(28, Type::bf16, 5), 9),
                        {"host", "copied", "device"}));
 }
 
@@ -258,20 +229,20 @@ void expect_the_hosts_ahead(Device& device, const Dataset& set) {
 
 TEST(DeviceLoader, WritesNothingThatIsStillCopied) {
   const auto device = tested_device();
-  expect_the_hosts_ahead(*device, NotStored());
-  expect_the_hosts_ahead(*device, Noise(kCroppedImages, 30));
+  expect_the_hosts_ahead(*device, StoredNoise(30, kCroppedImages, /*stored=*/false));
+  expect_the_hosts_ahead(*device, StoredNoise(30, kCroppedImages));
 }
 
 TEST(DeviceLoader, IsAHostLoaderIfMemoryIsTheHosts) {
   const auto device = make_cpu_device(1);
-  const Noise set(kCroppedImages, 30);
+  const StoredNoise set(30, kCroppedImages);
   EXPECT_EQ(make_loader(*device, set, spec_of(28, Type::f32, 5))->describe(),
             "prepared ahead by a thread of the host");
 }
 
 TEST(ResidentSet, ReturnsSamplesInOrderAsInEvaluation) {
   const auto device = tested_device();
-  const Noise set(kCroppedImages, 5000);  // more than are copied at a time
+  const StoredNoise set(5000, kCroppedImages);  // more than are copied at a time
   const ResidentSet resident(*device, set);
   const auto stream = device->stream();
   const View images{nullptr, crop_shape().with_batch(8), Type::f32};

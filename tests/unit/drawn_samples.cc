@@ -10,25 +10,22 @@
 #include <tuple>
 
 #include "src/data/loader.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
 
 constexpr int kSizes[] = {30, 3, 7, 0, 60};  ///< samples of each class
-constexpr std::int64_t kSize = 100;
 
 /// A sample has two values: its index, and a number of its augmentation.
-class Unequal : public Dataset {
+class Unequal : public TestDataset {
  public:
-  std::int64_t size() const override { return kSize; }
-  int classes() const override { return 5; }
-  Shape sample_shape() const override { return {1, 1, 1, 2}; }
+  Unequal() : TestDataset(100, 5, {1, 1, 1, 2}) {}
   std::int32_t label(std::int64_t index) const override {
     std::int32_t label = 0;
     for (; index >= kSizes[label]; ++label) index -= kSizes[label];
     return label;
   }
-  std::string describe() const override { return "unequal classes"; }
   void read(std::int64_t index, Random* random, void* out, Type) const override {
     static_cast<float*>(out)[0] = static_cast<float>(index);
     static_cast<float*>(out)[1] = random->uniform();

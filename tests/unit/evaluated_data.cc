@@ -60,7 +60,7 @@ class EvaluatedData : public testing::Test {
   /// The number of samples that evaluate takes from `data`; notes_ are its notes.
   std::int64_t taken(const EvaluatedCheckpoint& checkpoint, const fs::path& data) {
     notes_.clear();
-    return open_test_set(checkpoint, {data.string()}, {}, notes_).test->size();
+    return open_test_set(checkpoint, {{data}}, {}, notes_).test->size();
   }
   bool noted(const std::string& words) const {
     return std::any_of(notes_.begin(), notes_.end(),

@@ -10,19 +10,16 @@
 #include "src/base/table.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
 
 /// Samples that are no images.
-class Flat : public Dataset {
+class Flat : public TestDataset {
  public:
-  std::int64_t size() const override { return 1000; }
-  int classes() const override { return 10; }
-  Shape sample_shape() const override { return {1, 500}; }
-  std::int32_t label(std::int64_t) const override { return 0; }
+  explicit Flat(Shape sample = {1, 500}) : TestDataset(1000, 10, sample) {}
   void read(std::int64_t, Random*, void*, Type) const override { FAIL() << "nothing may be read"; }
-  std::string describe() const override { return "a flat set"; }
 };
 
 TEST(Evaluation, RefusesAnotherShapeThanTheModels) {
@@ -33,14 +30,9 @@ TEST(Evaluation, RefusesAnotherShapeThanTheModels) {
 }
 
 TEST(Evaluation, TakesFewLargeImagesAtOnce) {
-  struct Square : Flat {
-    explicit Square(int edge) : edge(edge) {}
-    Shape sample_shape() const override { return {1, edge, edge, 3}; }
-    const int edge;
-  };
   const auto device = make_cpu_device(1);
   for (const auto& [edge, batch] : {std::pair(24, 100), {64, 100}, {128, 42}, {224, 16}, {999, 16}})
-    EXPECT_EQ(Evaluation::batch_size(*device, Square(edge)), batch) << edge;
+    EXPECT_EQ(Evaluation::batch_size(*device, Flat({1, edge, edge, 3})), batch) << edge;
 }
 
 TEST(TestViews, AreMovedReflectedAndMirrored) {
@@ -71,10 +63,9 @@ TEST(TestViews, AreMovedReflectedAndMirrored) {
 }
 
 /// Noise of 30 images, none like another.
-class Noise : public Flat {
+class Noise : public TestDataset {
  public:
-  std::int64_t size() const override { return 30; }
-  Shape sample_shape() const override { return {1, 24, 24, 3}; }
+  Noise() : TestDataset(30, 10, {1, 24, 24, 3}) {}
   void read(std::int64_t index, Random*, void* out, Type) const override {
     Random random(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
     for (int i = 0; i < 24 * 24 * 3; ++i) static_cast<float*>(out)[i] = random.normal();
@@ -85,8 +76,8 @@ TEST(TestViews, AverageTheLogits) {
   constexpr int kBatch = 8, kImages = 30, kOfImage = 24 * 24 * 3;
   const auto device = make_cpu_device(1);
   const Noise noise;
-  Model model(*device, find(models(), "tutorial"), noise.sample_shape(), 10, kBatch, Type::f32,
-              false);
+  Model model(*device, find(models(), "tutorial"), noise.sample_shape().with_batch(kBatch), 10,
+              Type::f32, false);
   std::vector<float> parameters(model.layout().count), images(4 * kBatch * kOfImage),
       seen(kBatch * kOfImage);
   for (int i = 0; i < kImages; ++i) noise.read(i, nullptr, &images[i * kOfImage], Type::f32);

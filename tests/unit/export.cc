@@ -37,7 +37,7 @@ TrainedNetwork network_of(const Model& model, const std::string& name, const Sam
 
 TrainedNetwork network_of(const ModelEntry& entry) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, entry, entry.sample, 10, 1, Type::f32, /*training=*/false);
+  const Model model(*device, entry, entry.sample, 10, Type::f32, /*training=*/false);
   SampleFormat format{.kind = SampleFormat::Kind::words, .size = {1, entry.sample[1], 1}};
   if (!entry.words) {
     format = values_of(entry.sample);
@@ -145,7 +145,7 @@ TEST(Export, EveryKindOfLayerBecomesAGraph) {
   std::set<std::string> kinds;
   for (const LayerCase& c : cases()) {
     if (c.x.rank() != 4) continue;
-    Model model(*device, entry_of(&c, c.x), c.x.with_batch(1), 1, c.x[0], Type::f32, false);
+    Model model(*device, entry_of(&c, c.x), c.x, 1, Type::f32, false);
     const TrainedNetwork network = network_of(model, c.name, values_of(c.x));
     for (const LayerSummary& layer : network.layers) kinds.insert(layer.kind);
     const std::string bytes = onnx_file(network, {});

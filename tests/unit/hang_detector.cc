@@ -1,12 +1,12 @@
 // The rank that is blamed for a hang, with records in the memory of this process and a simulated
 // clock.
-#include "collectives/watch/hang_detector.h"
-
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <memory>
 #include <vector>
+
+#include "collectives/watch/watchdog.h"
 
 namespace lockstep {
 namespace {

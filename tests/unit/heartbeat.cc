@@ -13,12 +13,13 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "collectives/comm/flight_recorder.h"
-#include "collectives/watch/launcher.h"
+#include "collectives/watch/launch.h"
 #include "src/base/process.h"
 
 namespace lockstep {
@@ -101,16 +102,15 @@ class Hosts {
 };
 
 TEST(Heartbeat, EveryHostHasFewPeersInBothDirections) {
-  EXPECT_EQ(heartbeat_peers(0, 2), (std::vector{1}));
-  EXPECT_EQ(heartbeat_peers(1, 3), (std::vector{0, 2}));
+  EXPECT_EQ(heartbeat_peers(0, 2), (std::set{1}));
+  EXPECT_EQ(heartbeat_peers(1, 3), (std::set{0, 2}));
   for (const int count : {1, 2, 5, 64, 1000}) {
     for (int host = 0; host < count; ++host) {
-      const std::vector<int> peers = heartbeat_peers(host, count);
+      const std::set<int> peers = heartbeat_peers(host, count);
       EXPECT_LE(peers.size(), 20u);
       for (const int peer : peers) {
         EXPECT_NE(peer, host);
-        const std::vector<int> theirs = heartbeat_peers(peer, count);
-        EXPECT_TRUE(std::find(theirs.begin(), theirs.end(), host) != theirs.end());
+        EXPECT_TRUE(heartbeat_peers(peer, count).contains(host));
       }
     }
   }
@@ -168,7 +168,7 @@ TEST(Heartbeat, AHostWhoseProcessesAreStoppedIsNotBlamed) {
     EXPECT_FALSE(hosts[0].suspects());
     Hosts::pause(50);
   }
-  EXPECT_LE(hosts[0].sent() - before, 50) << "a byte every two seconds";
+  EXPECT_LE(hosts[0].sent() - before, 50) << "a beat every two seconds";
   EXPECT_GE(hosts[0].sent() - before, 10);
 }
 
@@ -207,7 +207,7 @@ TEST(Heartbeat, SendsAVerdictToOthers) {
   ASSERT_TRUE(announced);
   EXPECT_EQ(announced->from, 1);
   EXPECT_EQ(announced->to, (std::vector{2}));
-  EXPECT_EQ(hosts[0].name(2), "host-2");
+  EXPECT_EQ(hosts[0].names({2, 3}), "host-2 and host-3");
 }
 
 TEST(Heartbeat, TriesACommonNetworkFirstAndNeverItsOwnAddress) {

@@ -1,11 +1,10 @@
 // Image files whose classes a table names: --labels, and metadata.csv or metadata.jsonl as of
 // Hugging Face's imagefolder.
-#include "src/data/image/image_table.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "src/base/table.h"
+#include "src/data/image/image_index.h"
 #include "src/data/image/packed.h"
 #include "src/data/normalisation.h"
 #include "src/data/sets/images.h"

@@ -5,15 +5,18 @@
 
 #include <cmath>
 #include <map>
+#include <regex>
 #include <set>
 #include <utility>
 
+#include "net/description/network_file.h"
 #include "net/model.h"
 #include "net/pytorch_names.h"
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/files/tensor_file.h"
 #include "tests/support/error_of.h"
+#include "tests/support/files.h"
 #include "tests/support/initial_weights.h"
 #include "tests/support/pytorch_file.h"
 #include "tests/support/safetensors.h"
@@ -21,10 +24,19 @@
 namespace lockstep {
 namespace {
 
-Layout layout_of(int classes, const char* model = "resnet18") {
+Layout layout_of(int classes, const ModelEntry& entry) {
   const auto device = make_cpu_device(1);
-  return Model(*device, find(models(), model), {1, 32, 32, 3}, classes, 1, Type::f32, true)
-      .layout();
+  return Model(*device, entry, {1, 32, 32, 3}, classes, Type::f32, true).layout();
+}
+
+/// resnet18 with a tenth of its channels.
+Layout thin(int classes) {
+  const std::string file = "apps/networks/resnet18.toml",
+                    text = contents(std::filesystem::path(SOURCE_DIR) / file);
+  return layout_of(
+      classes,
+      network_entry("thin", std::regex_replace(text, std::regex("(filters = \\d+)\\d"), "$1"),
+                    file));
 }
 
 /// A file with the parameters of a layout as PyTorch stores them, by an independent loop.
@@ -100,13 +112,13 @@ class InitialWeights : public testing::Test {
 
   TemporaryDirectory folder_;
   std::filesystem::path file_ = folder_.path() / "module.safetensors";
-  Layout layout_ = layout_of(10);
-  std::vector<float> values_ = initial_weights("resnet18", layout_);
+  Layout layout_ = thin(10);
+  std::vector<float> values_ = initial_weights("thin", layout_);
 };
 
 TEST_F(InitialWeights, NamesAreThoseOfTorchvision) {
   std::set<std::string> names;
-  for (const Parameter& parameter : layout_of(10, "resnet50").parameters)
+  for (const Parameter& parameter : layout_of(10, find(models(), "resnet50")).parameters)
     names.insert(pytorch_name(parameter.name));
   EXPECT_EQ(names.size(), 267u) << "161 trained arrays, and mean and variance of 53 norms";
   for (const char* name : {"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean",
@@ -119,7 +131,7 @@ TEST_F(InitialWeights, NamesAreThoseOfTorchvision) {
 TEST_F(InitialWeights, NamesOfLayersWithoutAModuleOfTheirOwn) {
   const auto names_of = [](const char* model) {
     std::set<std::string> names;
-    for (const Parameter& parameter : layout_of(10, model).parameters)
+    for (const Parameter& parameter : layout_of(10, find(models(), model)).parameters)
       names.insert(pytorch_name(parameter.name));
     return names;
   };
@@ -214,7 +226,7 @@ TEST_F(InitialWeights, NamesOfParametersDiffer) {
 
 TEST_F(InitialWeights, OtherClassesBeginANewLastLayer) {
   ModuleFile(layout_, values_).write(file_);
-  const Layout fewer = layout_of(3);
+  const Layout fewer = thin(3);
   std::vector<float> loaded(fewer.count, 5);
   const std::vector<std::string> lines = load(fewer, loaded);
   ASSERT_EQ(lines.size(), 2u);
@@ -271,7 +283,7 @@ TEST_F(InitialWeights, ReadTheNamesOfTimm) {
   const char* const kNames[] = {"blocks.11.attn.qkv.bias", "stages.2.blocks.8.mlp.fc2.weight",
                                 "blocks.4.1.se.conv_expand.weight"};
   for (int i = 0; i < 3; ++i) {
-    const Layout layout = layout_of(10, kModels[i]);
+    const Layout layout = layout_of(10, find(models(), kModels[i]));
     std::vector<float> values(layout.count), loaded(layout.count);
     if (i > 0) initialize(layout, 7, values.data());
     ModuleFile module(layout, values);
@@ -298,17 +310,17 @@ TEST_F(InitialWeights, ReadTheNamesOfTimm) {
 TEST_F(InitialWeights, OtherModelsAreRefused) {
   ModuleFile module(layout_, values_);
   const auto [shape, bytes] = module.tensors["layer2.0.conv1.weight"];
-  module.tensors["layer2.0.conv1.weight"] = {"64,128,3,3", bytes};
+  module.tensors["layer2.0.conv1.weight"] = {"6,12,3,3", bytes};
   module.write(file_);
-  EXPECT_TRUE(mentions(error_of_load(), {"layer2.0.conv1.weight", "64x128x3x3", "128x64x3x3"}));
+  EXPECT_TRUE(mentions(error_of_load(), {"layer2.0.conv1.weight", "6x12x3x3", "12x6x3x3"}));
   module.tensors.erase("layer2.0.conv1.weight");
   module.write(file_);
   EXPECT_TRUE(mentions(error_of_load(), {"layer2.0.conv1.weight", "missing"}));
   // As many inputs decide the last layer, not only its name.
   module.tensors["layer2.0.conv1.weight"] = {shape, bytes};
-  module.tensors["fc.weight"] = {"1,5120", module.tensors["fc.weight"].second};
+  module.tensors["fc.weight"] = {"1,510", module.tensors["fc.weight"].second};
   module.write(file_);
-  EXPECT_TRUE(mentions(error_of_load(), {"fc.weight", "1x5120"}));
+  EXPECT_TRUE(mentions(error_of_load(), {"fc.weight", "1x510"}));
 }
 
 }  // namespace

@@ -16,29 +16,15 @@
 #include "src/base/check.h"
 #include "src/data/mixing.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
 
-/// Sample i has label i.
-class Indexed : public Dataset {
+/// Sample i has label i and three values: i, and two that depend on the augmentation's numbers.
+class Numbers : public TestDataset {
  public:
-  Indexed(std::int64_t size, Shape sample) : size_(size), sample_(sample) {}
-  std::int64_t size() const override { return size_; }
-  int classes() const override { return static_cast<int>(size_); }
-  Shape sample_shape() const override { return sample_; }
-  std::int32_t label(std::int64_t index) const override { return static_cast<std::int32_t>(index); }
-  std::string describe() const override { return "numbers"; }
-
- private:
-  std::int64_t size_;
-  Shape sample_;
-};
-
-/// Sample i has three values: i, and two that depend on the augmentation's numbers.
-class Numbers : public Indexed {
- public:
-  explicit Numbers(std::int64_t size) : Indexed(size, {1, 1, 1, 3}) {}
+  explicit Numbers(int size) : TestDataset(size, size, {1, 1, 1, 3}) {}
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     if (++reads == fail_at) fail("record {} is damaged", index);
     const float drawn[2] = {random ? random->uniform() : 0, random ? random->uniform() : 0};
@@ -165,9 +151,9 @@ TEST(Loader, WithoutAugmentationReadsAsEvaluationDoes) {
 }
 
 /// Images of 4x5x2 whose values are their index and numbers of the augmentation.
-class Squares : public Indexed {
+class Squares : public TestDataset {
  public:
-  Squares() : Indexed(23, {1, 4, 5, 2}) {}
+  Squares() : TestDataset(23, 23, {1, 4, 5, 2}) {}
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     const float drawn = random ? random->uniform() : 0;
     dispatch(type, [&]<class T>(T*) {

@@ -29,6 +29,7 @@ struct Case {
   /// With these, each sample is mixed with another.
   std::vector<std::int32_t> others = {};
   std::vector<float> weights = {};
+  std::vector<float> class_weights = {};
   int threads = 1;
 
   std::int64_t samples() const { return std::ssize(labels); }
@@ -53,6 +54,8 @@ struct Outcome {
       static_cast<MixedLabels&>(spec.modifiers) = {{c.others.data(), rows, Type::i32},
                                                    {c.weights.data(), rows, Type::f32}};
     }
+    if (!c.class_weights.empty())
+      spec.modifiers.ClassWeights::weights = {c.class_weights.data(), {c.classes()}, Type::f32};
     softmax_cross_entropy(*stream, spec);
   }
   std::vector<T> gradient;
@@ -71,13 +74,16 @@ double reference_loss(const std::vector<double>& logits, std::int32_t label) {
 /// The loss of sample `n`, if its logits are `row`.
 template <class T>
 double reference_loss(const Case<T>& c, std::size_t n, const std::vector<double>& row) {
-  const double weight = c.weights.empty() ? 1 : c.weights[n];
-  double loss = (1 - c.smoothing) * weight * reference_loss(row, c.labels[n]);
-  if (weight < 1) loss += (1 - c.smoothing) * (1 - weight) * reference_loss(row, c.others[n]);
+  double of_all = 0;
   for (std::size_t k = 0; k < row.size(); ++k)
-    loss += c.smoothing / static_cast<double>(row.size()) *
-            reference_loss(row, static_cast<std::int32_t>(k));
-  return loss;
+    of_all += reference_loss(row, static_cast<std::int32_t>(k)) / static_cast<double>(row.size());
+  const auto of = [&](std::int32_t label) {
+    const double weight = c.class_weights.empty() ? 1 : c.class_weights[label];
+    return weight * ((1 - c.smoothing) * reference_loss(row, label) + c.smoothing * of_all);
+  };
+  if (c.weights.empty()) return of(c.labels[n]);
+  const double own = c.weights[n];
+  return own * of(c.labels[n]) + (1 - own) * of(c.others[n]);
 }
 
 /// The logits of sample `n`.
@@ -102,7 +108,8 @@ Outcome<T> expect_reference(const Case<T>& c, double tolerance, double tolerance
       below[k] -= kStep;
       const double slope =
           (reference_loss(c, n, above) - reference_loss(c, n, below)) / (2 * kStep);
-      EXPECT_NEAR(outcome.gradient[n * row.size() + k] / c.scale, slope, tolerance)
+      EXPECT_NEAR(outcome.gradient[n * row.size() + k] / c.scale, slope,
+                  tolerance * std::max(1.0, std::abs(slope)))
           << "sample " << n << ", class " << k << ", smoothing " << c.smoothing;
     }
   }
@@ -124,6 +131,15 @@ Case<T> random_case(std::int64_t samples, std::int64_t classes, float spread,
   return c;
 }
 
+/// Mixes each sample with another, at times of the same label.
+void mix(Case<float>& c) {
+  Random random(4, Purpose::generate, 0, 1);
+  for (std::size_t n = 0; n < c.labels.size(); ++n) {
+    c.others.push_back(static_cast<std::int32_t>(random.below(5)));
+    c.weights.push_back(n == 0 ? 1 : n == 1 ? 0 : n == 2 ? 0.5f : random.uniform());
+  }
+}
+
 TEST(Loss, ValueAndGradientMatchDouble) {
   for (const float spread : {1.0f, 30.0f}) {
     Case<float> c = random_case<float>(40, 10, spread);
@@ -139,12 +155,8 @@ TEST(Loss, OfBfloat16LogitsIsExactExceptForRoundedGradients) {
 }
 
 TEST(Loss, MixedLabelsMatchTheirTargets) {
-  Case<float> c = random_case<float>(30, 7, 2, 4);
-  Random random(4, Purpose::generate, 0, 1);
-  for (std::size_t n = 0; n < c.labels.size(); ++n) {
-    c.others.push_back(static_cast<std::int32_t>(random.below(7)));  // the same, at times
-    c.weights.push_back(n == 0 ? 1 : n == 1 ? 0 : n == 2 ? 0.5f : random.uniform());
-  }
+  Case<float> c = random_case<float>(30, 5, 2, 4);
+  mix(c);
   for (const float smoothing : {0.0f, 0.125f}) {
     c.smoothing = smoothing;
     std::int64_t right = 0;
@@ -161,6 +173,27 @@ TEST(Loss, MixedLabelsMatchTheirTargets) {
   const Outcome<float> one(whole), two(plain);
   EXPECT_EQ(one.score, two.score) << "a weight of 1 is no mixing";
   EXPECT_EQ(one.gradient, two.gradient);
+}
+
+TEST(Loss, OfWeightedClassesMatchesDouble) {
+  for (const bool mixed : {false, true}) {
+    for (const float smoothing : {0.0f, 0.125f}) {
+      Case<float> c = random_case<float>(40, 5, 2, 3);
+      if (mixed) mix(c);
+      c.smoothing = smoothing;
+      const Outcome<float> plain(c);
+      for (const std::vector<float>& weights :
+           {std::vector<float>(5, 1), {0.25f, 3, 1, 0, 17.5f}}) {
+        c.class_weights = weights;
+        const Outcome<float> weighted = expect_reference(c, 2e-6);
+        EXPECT_EQ(weighted.score.top1, plain.score.top1);
+        EXPECT_EQ(weighted.score.samples, plain.score.samples);
+        if (mixed || weights[0] != 1) continue;  // mixed labels are rounded once more
+        EXPECT_EQ(weighted.score, plain.score) << "a weight of 1 changes no bit";
+        EXPECT_EQ(weighted.gradient, plain.gradient);
+      }
+    }
+  }
 }
 
 TEST(Loss, RefusesModifiersThatDoNotFit) {
@@ -218,13 +251,16 @@ TEST(Loss, DoesNotOverflow) {
 }
 
 TEST(Loss, ThreadsDoNotChangeIt) {
-  Case<float> c = random_case<float>(1000, 10, 1, 2);
-  const Outcome<float> one(c);
-  c.threads = 3;
-  const Outcome<float> three(c);
-  EXPECT_EQ(one.gradient, three.gradient);
-  EXPECT_EQ(one.score, three.score);
-  EXPECT_EQ(one.confusion, three.confusion);
+  for (const std::vector<float>& weights : {std::vector<float>(), {1, 2, 3, 4, 5}}) {
+    Case<float> c = random_case<float>(1000, 5, 1, 2);
+    c.class_weights = weights;
+    const Outcome<float> one(c);
+    c.threads = 3;
+    const Outcome<float> three(c);
+    EXPECT_EQ(one.gradient, three.gradient);
+    EXPECT_EQ(one.score, three.score);
+    EXPECT_EQ(one.confusion, three.confusion);
+  }
 }
 
 TEST(Loss, WithoutGradientAndConfusionTheScoreIsTheSame) {

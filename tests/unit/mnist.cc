@@ -40,7 +40,7 @@ class Mnist : public ::testing::Test {
     for (int file = 0; file < 4; ++file) write(kFiles[file], content_of(file));
   }
   void write(const std::string& name, const std::string& bytes) const { put(root_ / name, bytes); }
-  OpenedData open() const { return open_mnist({root_.path(), 0}); }
+  OpenedData open() const { return open_mnist({{{root_.path()}}}); }
   /// Instead of the file as it is.
   void compress(const std::string& name, const std::string& bytes) const {
     fs::remove(root_ / name);
@@ -99,7 +99,7 @@ TEST_F(Mnist, CompressedOrNotIsTheSameData) {
 }
 
 TEST_F(Mnist, NamesWhatIsMissing) {
-  expect_error({"--data DIR"}, [] { open_mnist({"", 0}); });
+  expect_error({"--data DIR"}, [] { open_mnist({}); });
   for (const char* file : kFiles) {
     fs::remove(root_ / file);
     expect_refused({"cannot open", file, "No such file"});
@@ -185,7 +185,7 @@ TEST_F(Mnist, ReadsOtherNamesAndPlaces) {
       fs::create_directories(path.parent_path());
       put(path, content_of(file));
     }
-    EXPECT_EQ(open_mnist({other.path(), 0}).identity, identity) << place << name_of("train");
+    EXPECT_EQ(open_mnist({{{other.path()}}}).identity, identity) << place << name_of("train");
   };
   const Rename same = [](std::string name) { return name; },
                dotted = [](std::string name) { return name.replace(name.find("-idx"), 1, "."); };
@@ -209,11 +209,9 @@ TEST_F(Mnist, NamesTheDataSetsOfAFolder) {
   }
   expect_error(
       {"several", "--data", (both / "MNIST/raw").c_str(), (both / "FashionMNIST/raw").c_str()},
-      [&] {
-        open_mnist({both, 0});
-      });
-  EXPECT_EQ(open_mnist({both / "MNIST", 0}).train->size(), kTrain);
-  EXPECT_EQ(open_mnist({both / "FashionMNIST/raw/", 0}).train->size(), kTrain);
+      [&] { open_mnist({{{both}}}); });
+  EXPECT_EQ(open_mnist({{{both / "MNIST"}}}).train->size(), kTrain);
+  EXPECT_EQ(open_mnist({{{both / "FashionMNIST/raw/"}}}).train->size(), kTrain);
 }
 
 class Emnist : public Mnist {
@@ -233,7 +231,7 @@ class Emnist : public Mnist {
 
 TEST_F(Emnist, LettersBeginWithOneAndStandUpright) {
   write_split("letters", 1, 26);
-  const OpenedData pair = open_mnist({folder_.path(), 0});
+  const OpenedData pair = open_mnist({{{folder_.path()}}});
   ASSERT_EQ(pair.train->classes(), 26);
   EXPECT_EQ(pair.class_names.front(), "1");
   EXPECT_EQ(pair.class_names.back(), "26");
@@ -251,12 +249,12 @@ TEST_F(Emnist, AsksWhichSplit) {
   write_split("letters", 1, 26);
   write_split("byclass", 0, 62);
   const std::string letters = folder_ / "emnist-letters", all = folder_ / "emnist-byclass";
-  expect_error({"several", "--data", letters, all}, [&] { open_mnist({folder_.path(), 0}); });
-  EXPECT_EQ(open_mnist({letters, 0}).train->classes(), 26);
-  EXPECT_EQ(open_mnist({all, 0}).train->classes(), 62);
+  expect_error({"several", "--data", letters, all}, [&] { open_mnist({{{folder_.path()}}}); });
+  EXPECT_EQ(open_mnist({{{letters}}}).train->classes(), 26);
+  EXPECT_EQ(open_mnist({{{all}}}).train->classes(), 62);
   const char* const gone = "emnist-letters-train-images-idx3-ubyte";
   fs::remove(folder_ / gone);
-  expect_error({"cannot open", gone}, [&] { open_mnist({letters, 0}); });
+  expect_error({"cannot open", gone}, [&] { open_mnist({{{letters}}}); });
 }
 
 /// Labels above 9 under MNIST's names are those of another data set, not damage.

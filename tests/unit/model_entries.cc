@@ -12,8 +12,8 @@
 #include "net/whitening.h"
 #include "src/base/random.h"
 #include "src/base/table.h"
-#include "src/data/dataset.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/test_dataset.h"
 
 namespace lockstep {
 namespace {
@@ -25,7 +25,7 @@ const ModelEntry& airbench() { return find(models(), "airbench94"); }
 
 Layout layout_of(const ModelEntry& entry) {
   const auto device = make_cpu_device(1);
-  return Model(*device, entry, entry.sample, kClasses, 1, Type::f32, false).layout();
+  return Model(*device, entry, entry.sample, kClasses, Type::f32, false).layout();
 }
 std::vector<float> initialized(const Layout& layout, std::uint64_t seed = 1) {
   std::vector<float> values(layout.count);
@@ -41,7 +41,8 @@ double norm(const std::vector<float>& values, Range range) {
 
 TEST(Tutorial, IsTheTutorialsNetworkLayerForLayer) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, tutorial(), tutorial().sample, kClasses, 2, Type::f32, true);
+  const Model model(*device, tutorial(), tutorial().sample.with_batch(2), kClasses, Type::f32,
+                    true);
   EXPECT_EQ(model.layout().trainable(), 1068298);
   const std::pair<std::string, std::string> outputs[] = {
       {"conv1", "2x24x24x64"}, {"pool1", "2x12x12x64"}, {"norm1", "2x12x12x64"},
@@ -93,12 +94,9 @@ TEST(Tutorial, BeginsAsTheTutorialDoes) {
 }
 
 /// Thirty-two by thirty-two pixels whose neighbours are alike.
-class Smooth : public Dataset {
+class Smooth : public TestDataset {
  public:
-  std::int64_t size() const override { return 9; }
-  int classes() const override { return 10; }
-  Shape sample_shape() const override { return {1, 32, 32, 3}; }
-  std::int32_t label(std::int64_t) const override { return 0; }
+  Smooth() : TestDataset(9, 10, {1, 32, 32, 3}) {}
   void read(std::int64_t index, Random* random, void* out, Type) const override {
     EXPECT_EQ(random, nullptr) << "as evaluation sees them";
     Random noise(1, Purpose::generate, 0, static_cast<std::uint32_t>(index));
@@ -106,12 +104,12 @@ class Smooth : public Dataset {
     for (int i = 0; i < 32 * 32 * 3; ++i)
       value[i] = 0.3f * noise.normal() + (i > 2 ? 0.8f * value[i - 3] : 0);
   }
-  std::string describe() const override { return "smooth"; }
 };
 
 TEST(Airbench, IsTheNetworkLayerForLayer) {
   const auto device = make_cpu_device(1);
-  const Model model(*device, airbench(), airbench().sample, kClasses, 2, Type::f32, true);
+  const Model model(*device, airbench(), airbench().sample.with_batch(2), kClasses, Type::f32,
+                    true);
   EXPECT_EQ(model.layout().trainable(), 1971640);
   const std::pair<std::string, std::string> outputs[] = {
       {"whiten", "2x31x31x24"}, {"conv1a", "2x31x31x64"},  {"pool1a", "2x15x15x64"},

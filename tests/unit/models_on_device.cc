@@ -4,11 +4,11 @@
 
 #include <vector>
 
-#include "net/model.h"
 #include "src/base/random.h"
 #include "src/base/table.h"
 #include "tests/support/async_device.h"
 #include "tests/support/device_array.h"
+#include "tests/support/every_model.h"
 #include "tests/support/initial_weights.h"
 #include "tests/support/tensor.h"
 #include "tests/support/written_ranges.h"
@@ -17,13 +17,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kClasses = 10;
-constexpr std::int64_t kBatch = 4;
-
-/// Images of photos' size would take minutes.
-Shape sample_of(const ModelEntry& entry) {
-  const bool large = entry.any_image && !entry.words && entry.sample[1] > 64;
-  return large ? Shape{1, 64, 64, entry.sample[3]} : entry.sample;
-}
+constexpr std::int64_t kBatch = 2;
 
 struct Outcome {
   std::vector<float> logits, gradients;
@@ -31,7 +25,8 @@ struct Outcome {
 
 Outcome outcome_on(Device& device, const ModelEntry& entry) {
   const auto stream = device.stream();
-  Model model(device, entry, sample_of(entry), kClasses, kBatch, Type::f32, /*training=*/true);
+  Model model(device, entry, sample_of(entry).with_batch(kBatch), kClasses, Type::f32,
+              /*training=*/true);
   const std::vector<float>& weights = initial_weights(entry.name, model.layout());
   const DeviceArray<float> parameters(device, *stream, weights),
       gradients(device, *stream, std::vector<float>(weights.size()));
@@ -56,8 +51,6 @@ Outcome outcome_on(Device& device, const ModelEntry& entry) {
   return outcome;
 }
 
-class EveryModel : public testing::TestWithParam<const ModelEntry*> {};
-
 TEST_P(EveryModel, UsesOnlyMemoryOfItsDevice) {
   // Closing memory to the host takes seconds for large models; the tests of layers do it.
   const auto device =
@@ -68,13 +61,6 @@ TEST_P(EveryModel, UsesOnlyMemoryOfItsDevice) {
   EXPECT_LT(relative_error(found.gradients, wanted.gradients), 0.1)
       << "roundings grow in deep networks";
 }
-
-INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn([] {
-                           std::vector<const ModelEntry*> entries;
-                           for (const ModelEntry& entry : models()) entries.push_back(&entry);
-                           return entries;
-                         }()),
-                         [](const auto& info) { return std::string(info.param->name); });
 
 }  // namespace
 }  // namespace lockstep

@@ -24,7 +24,7 @@ ModelEntry mine(const std::string& text) { return network_entry("mine", text, "m
 
 Layout layout_of(const ModelEntry& entry, Shape sample, int classes = 10) {
   const auto device = make_cpu_device(1);
-  return Model(*device, entry, sample, classes, 1, Type::f32, true).layout();
+  return Model(*device, entry, sample, classes, Type::f32, true).layout();
 }
 
 std::string refusal(const std::string& text, Shape sample = {1, 8, 8, 3}) {

@@ -47,7 +47,7 @@ std::vector<std::int32_t> text(const Dataset& set, std::int64_t index) {
 
 class Reuters : public testing::Test {
  protected:
-  OpenedData open() const { return open_reuters({folder_.path(), 1}); }
+  OpenedData open() const { return open_reuters({{{folder_.path()}}}); }
   /// The error about a file of `wires` after a change.
   std::string refusal(const std::function<void(Wires&)>& change) {
     Wires wires;
@@ -76,7 +76,7 @@ TEST_F(Reuters, KeepsTheLastWordsAndPadsInFront) {
   EXPECT_EQ(pair.train->label(1), 45);
   EXPECT_EQ(pair.test->label(0), 0);
   EXPECT_EQ(pair.train->classes(), 46);
-  EXPECT_EQ(pair.train->bytes() + pair.test->bytes(), 4u * (304 + 2 * 3));
+  EXPECT_EQ(pair.train->bytes() + pair.test->bytes(), 4u * (304 + 3 * 3));
 }
 
 TEST_F(Reuters, OtherDataHaveAnotherIdentity) {

@@ -1,7 +1,7 @@
 // Unreachable hosts, with a simulated clock.
 #include <gtest/gtest.h>
 
-#include "collectives/watch/peer_reachability.h"
+#include "collectives/watch/heartbeat.h"
 
 namespace lockstep {
 namespace {

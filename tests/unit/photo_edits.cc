@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "src/data/image/photo_augmentations.h"
-#include "src/data/sets/images.h"
+#include "src/data/checksum.h"
+#include "src/data/photo_augmentations.h"
 
 namespace lockstep {
 namespace {

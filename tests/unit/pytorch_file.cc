@@ -280,38 +280,44 @@ TEST_F(PytorchFile, RefusesLongNamesAndFarNumbers) {
 }
 
 TEST_F(PytorchFile, RefusesDamagedArchives) {
-  const auto refused = [&](std::string bytes, std::size_t place, const std::string& change) {
-    return error(bytes.replace(place, change.size(), change));
+  const std::size_t end = new_.rfind("PK\5\6"), directory = new_.find("PK\1\2"),
+                    second = new_.find("PK\3\4", 4), last = new_.rfind("PK\3\4");
+  struct Case {
+    std::size_t place;
+    std::string change;
+    std::vector<std::string_view> words;
+    bool old = false;
   };
-  const std::size_t end = new_.rfind("PK\5\6"), directory = new_.find("PK\1\2");
-  EXPECT_TRUE(mentions(refused(new_, end, "PK\5\7"), {"end"}));
-  for (const int place : {12, 16})  // size and begin of the directory
-    EXPECT_TRUE(mentions(refused(new_, end + place, "\xff\xff\xff\xff"), {"directory"}));
-  EXPECT_TRUE(mentions(refused(new_, directory, "PK\1\1"), {"directory"}));
-  EXPECT_TRUE(mentions(refused(new_, directory + 28, "\xff\xff"), {"directory"}));
-  EXPECT_TRUE(mentions(refused(new_, directory + 10, "\x08"), {"data.pkl"}));
-  EXPECT_TRUE(mentions(refused(new_, directory + 42, "\1"), {"data.pkl"}));
-  EXPECT_TRUE(mentions(refused(new_, directory + 42, "\xff\xff\xff\x7f"), {"outside"}));
-  EXPECT_TRUE(
-      mentions(refused(new_, directory + 20, "\xff\xff\xff\x7f\xff\xff\xff\x7f"), {"outside"}));
-  EXPECT_TRUE(mentions(refused(new_, new_.find("little"), "biggig"), {"big-endian"}));
-  EXPECT_TRUE(mentions(refused(old_, old_.find("_endian") + 7, "\x89"), {"big-endian"}));
-  EXPECT_TRUE(mentions(refused(new_, new_.find("a.weight"), "b"), {"checksum"}));
+  for (const auto& [place, change, words, old] :
+       std::vector<Case>{{end, "PK\5\7", {"end"}},
+                         {end + 12, "\xff\xff\xff\xff", {"directory"}},  // its size
+                         {end + 16, "\xff\xff\xff\xff", {"directory"}},  // and begin
+                         {directory, "PK\1\1", {"directory"}},
+                         {directory + 28, "\xff\xff", {"directory"}},
+                         {directory + 10, "\x08", {"data.pkl"}},
+                         {directory + 42, "\1", {"data.pkl"}},
+                         {directory + 42, "\xff\xff\xff\x7f", {"outside"}},
+                         {directory + 20, "\xff\xff\xff\x7f\xff\xff\xff\x7f", {"outside"}},
+                         {new_.find("little"), "biggig", {"big-endian"}},
+                         {old_.find("_endian") + 7, "\x89", {"big-endian"}, true},
+                         {new_.find("a.weight"), "b", {"checksum"}},
+                         {second, "PK\3\5", {"m/byteorder"}},
+                         {last + 28, "\xff\xff", {"m/data/1", "outside"}}}) {
+    std::string bytes = old ? old_ : new_;
+    EXPECT_TRUE(mentions(error(bytes.replace(place, change.size(), change)), words)) << place;
+  }
   EXPECT_TRUE(mentions(error(zip({{"m/data.pkl", "N."}, {"m/data.pkl", "N."}})), {"twice"}));
   EXPECT_TRUE(mentions(error(zip({{"m/version", "3"}})), {"data.pkl"}));
-  const std::size_t second = new_.find("PK\3\4", 4), last = new_.rfind("PK\3\4");
-  EXPECT_TRUE(mentions(refused(new_, second, "PK\3\5"), {"m/byteorder"}));
-  EXPECT_TRUE(mentions(refused(new_, last + 28, "\xff\xff"), {"m/data/1", "outside"}));
   // The last member begins within another one, or where it begins.
   const std::string inner = "PK\3\4" + std::string(28, '\0');
-  const std::string three = zip({{"m/data.pkl", pickle(dict({text("a"), weight_}))},
-                                 {"m/data/0", inner},
-                                 {"m/version", "3\n"}});
+  std::string three = zip({{"m/data.pkl", pickle(dict({text("a"), weight_}))},
+                           {"m/data/0", inner},
+                           {"m/version", "3\n"}});
   EXPECT_EQ(read(three).read("a").size(), 6u);
   const std::size_t offset = three.rfind("m/version") - 4;
   for (const std::size_t place : {three.find(inner), std::size_t{0}}) {
-    const std::string bytes = bytes_of(static_cast<std::uint32_t>(place));
-    EXPECT_TRUE(mentions(refused(three, offset, bytes), {"overlap"})) << place;
+    three.replace(offset, 4, bytes_of(static_cast<std::uint32_t>(place)));
+    EXPECT_TRUE(mentions(error(three), {"overlap"})) << place;
   }
   std::string payload = new_;
   payload[new_.find(counting<float>(6)) + 5] ^= 1;

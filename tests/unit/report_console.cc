@@ -10,25 +10,11 @@
 #include <regex>
 
 #include "src/report/report.h"
+#include "tests/support/environment.h"
 #include "tests/support/files.h"
 
 namespace lockstep {
 namespace {
-
-/// Sets an environment variable (null: takes it away) while it lives.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* former = std::getenv(name)) former_ = former, had_ = true;
-    value ? ::setenv(name, value, 1) : ::unsetenv(name);
-  }
-  ~Environment() { had_ ? ::setenv(name_, former_.c_str(), 1) : ::unsetenv(name_); }
-
- private:
-  const char* name_;
-  std::string former_;
-  bool had_ = false;
-};
 
 /// A terminal of `columns` (0: it does not say) and what was written to it.
 class Terminal {
@@ -68,7 +54,7 @@ class Terminal {
 
 /// The environment of an ordinary terminal.
 struct Plain {
-  Environment columns{"COLUMNS", nullptr}, terminal{"TERM", "xterm"},
+  const Variable columns{"COLUMNS", nullptr}, terminal{"TERM", "xterm"},
       rank{"OMPI_COMM_WORLD_RANK", nullptr};
 };
 
@@ -159,7 +145,7 @@ TEST(Console, TheBarIsDrawnTenTimesASecondAtMost) {
 TEST(Console, TheWidthIsTheTerminals) {
   const auto width = [](unsigned short columns, const char* variable) {
     const Plain plain;
-    const Environment environment("COLUMNS", variable);
+    const Variable environment("COLUMNS", variable);
     Terminal terminal(columns);
     Console console(terminal.out());
     console.progress(1, 2, std::string(500, 'x'));
@@ -177,7 +163,7 @@ TEST(Console, TheWidthIsTheTerminals) {
 
 TEST(Console, NoBarOnADumbTerminal) {
   const Plain plain;
-  const Environment dumb("TERM", "dumb");
+  const Variable dumb("TERM", "dumb");
   Terminal terminal(60);
   Console(terminal.out()).progress(1, 2, "");
   EXPECT_EQ(terminal.written(), "");

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "event.pb.h"

@@ -11,6 +11,7 @@
 #include "src/base/random.h"
 #include "src/base/table.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/layer_list.h"
 
 namespace lockstep {
 namespace {
@@ -91,38 +92,32 @@ TEST(SmallImages, LongLinesDoNotOverflow) {
   for (std::int64_t i = 0; i < to.view.count(); ++i) ASSERT_EQ(to.view.as<float>()[i], 1) << i;
 }
 
-NamedLayers layers_of(Shape, int classes) {
+NamedLayers any_size(Shape, int classes) {
   const AffineInit init{.weight_deviation = 0.1f};
-  NamedLayers layers;
-  layers.emplace_back("conv", convolution(8, 3, true, init));
-  layers.emplace_back("norm", batch_norm());
-  layers.emplace_back("pool", global_average_pool());
-  layers.emplace_back("logits", dense(classes, false, init));
-  return layers;
+  return layers_of("conv", convolution(8, 3, true, init), "norm", batch_norm(), "pool",
+                   global_average_pool(), "logits", dense(classes, false, init));
 }
 
 NamedLayers layers_of_one_size(Shape, int classes) {
-  NamedLayers layers;
-  layers.emplace_back("logits", dense(classes, false, AffineInit{.weight_deviation = 0.1f}));
-  return layers;
+  return layers_of("logits", dense(classes, false, AffineInit{.weight_deviation = 0.1f}));
 }
 
 NamedLayers layers_with_windows(Shape shape, int classes) {
-  NamedLayers layers = layers_of(shape, classes);
+  NamedLayers layers = any_size(shape, classes);
   layers.emplace(layers.begin(), "window",
                  convolution(4, 5, true, AffineInit{.weight_deviation = 0.1f},
                              ConvolutionOptions{.padding = Padding::valid}));
   return layers;
 }
 
-const ModelEntry kEntry{"small", "", kSample, false, layers_of},
+const ModelEntry kEntry{"small", "", kSample, false, any_size},
     kOneSize{"one_size", "", kSample, false, layers_of_one_size},
     kWindows{"windows", "", kSample, false, layers_with_windows};
 
 std::unique_ptr<Model> whole(Device& device, const ModelEntry& entry, Shape sample = kSample) {
   ModelEntry any = entry;
   any.any_image = true;
-  return std::make_unique<Model>(device, any, sample, kClasses, kBatch, Type::f32, true);
+  return std::make_unique<Model>(device, any, sample.with_batch(kBatch), kClasses, Type::f32, true);
 }
 
 struct NoListener : GradientListener {
@@ -221,7 +216,7 @@ TEST(SmallImages, WhatCannotShrinkIsRefused) {
     make(kWindows, *windows, {{4, 1}});
   });
   const ModelEntry& words = find(models(), "reuters");
-  const Model on_words(*device, words, words.sample, kClasses, kBatch, Type::f32, true);
+  const Model on_words(*device, words, words.sample.with_batch(kBatch), kClasses, Type::f32, true);
   expect_error({"--small-images needs images"}, [&] {
     make_small_models(*device, words, words.sample, kClasses, on_words, {{4, 1}});
   });

@@ -95,30 +95,28 @@ class Job {
   std::vector<pid_t> pids_;
 };
 
-TEST(StartWatch, OneRankNamesTheStoppedOneEvenIfTheFirstPrintsNothing) {
+// The jobs run side by side, because each takes seconds.
+TEST(StartWatch, OneRankNamesTheStoppedOneAndIgnoresAShortStopAndASuspendedJob) {
   Job gone("gone", {"watches", "stops", "comes later"});
-  Job mute("mute", {"does nothing", "watches", "stops"});
+  Job mute("mute", {"does nothing", "watches", "stops"});  // the first rank prints nothing
+  const Job patient("patient", {"watches", "watches"});
+  const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
+  wait(1300);  // they look
+  patient.signal(0, SIGSTOP);
+  wait(600);
+  patient.signal(0, SIGCONT);
+  wait(400);
+  patient.signal(SIGSTOP);
+  wait(3000);
+  patient.signal(SIGCONT);
+  wait(600);
+  EXPECT_TRUE(patient.all_run());
+  patient.signal(SIGKILL);
   const std::string of_gone = gone.words(2);
   EXPECT_TRUE(mentions(of_gone, {gone.line(1)}));
   EXPECT_EQ(std::count(of_gone.begin(), of_gone.end(), '\n'), 2) << of_gone;
   const std::string of_mute = mute.words(1);
   EXPECT_TRUE(mentions(of_mute, {mute.line(2)}));
-}
-
-TEST(StartWatch, IgnoresAShortStopAndASuspendedJob) {
-  const Job job("patient", {"watches", "watches"});
-  const auto wait = [](int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); };
-  wait(1300);  // they look
-  job.signal(0, SIGSTOP);
-  wait(600);
-  job.signal(0, SIGCONT);
-  wait(400);
-  job.signal(SIGSTOP);
-  wait(3000);
-  job.signal(SIGCONT);
-  wait(600);
-  EXPECT_TRUE(job.all_run());
-  job.signal(SIGKILL);
 }
 
 }  // namespace

@@ -6,9 +6,7 @@ namespace lockstep {
 namespace {
 
 std::optional<Straggler> of(std::vector<double> seconds, double of_all) {
-  std::vector<std::uint64_t> ns;
-  for (const double each : seconds) ns.push_back(static_cast<std::uint64_t>(each * 1e9));
-  return find_straggler(ns, of_all);
+  return find_straggler(seconds, of_all);
 }
 
 TEST(Straggler, IsTheRankThatHardlyWaits) {

@@ -22,11 +22,5 @@ TEST(Order, NamesTheNumbersOfRanksThatGiveTheSameBits) {
   EXPECT_TRUE(mentions(text(4, 2, /*of_micro_batches=*/true), {"weights on 2 ranks"}));
 }
 
-TEST(Time, IsToldForLongRuns) {
-  EXPECT_EQ(time_text(550, 11), "") << "nine minutes";
-  EXPECT_TRUE(mentions(time_text(750, 15), {" 12:30 left", " 0:15 per epoch", "--epochs"}));
-  EXPECT_TRUE(mentions(time_text(12000, 120), {" 3:20:00 left", " 2:00 per epoch"}));
-}
-
 }  // namespace
 }  // namespace lockstep

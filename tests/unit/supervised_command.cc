@@ -11,6 +11,7 @@
 
 #include "apps/supervise/command.h"
 #include "src/base/error.h"
+#include "tests/support/environment.h"
 
 namespace lockstep {
 namespace {
@@ -51,7 +52,8 @@ TEST(SupervisedCommand, Hosts) {
     read("node1\nnode2 slots=-1\n");
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), kExitUsage);
-    EXPECT_NE(std::string(error.what()).find(":2: \"-1\""), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(":2: slots: -1 is"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -76,7 +78,6 @@ TEST(SupervisedCommand, Shares) {
   EXPECT_EQ(states.share(5)[1].count, 3);
   EXPECT_EQ(states.share(1).size(), 1u);
   EXPECT_EQ(rank_count(states.share(100)), 6);
-  EXPECT_EQ(states.slots(), 6);
   states.lost("a", 0);
   EXPECT_EQ(states.share(5)[0].first, 0);
   EXPECT_EQ(rank_count(states.share(5)), 4);
@@ -103,27 +104,6 @@ TEST(SupervisedCommand, WordsOfMpirun) {
             (Words{"mpirun", "-np", "3", "--hostfile", "file", "--map-by", "slot", "-x", "A",
                    "--tag-output", "p", "--lr", "1"}));
 }
-
-/// While it lives, the variable has this value; null: it is not set.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    const char* const before = std::getenv(name);
-    was_set_ = before != nullptr;
-    if (was_set_) before_ = before;
-    if (value != nullptr) ::setenv(name, value, 1);
-    if (value == nullptr) ::unsetenv(name);
-  }
-  ~Variable() {
-    if (was_set_) ::setenv(name_, before_.c_str(), 1);
-    if (!was_set_) ::unsetenv(name_);
-  }
-
- private:
-  const char* name_;
-  std::string before_;
-  bool was_set_ = false;
-};
 
 TEST(SupervisedCommand, Environment) {
   const Variable job("SLURM_JOB_NUM_NODES", nullptr), quiet("OMPI_MCA_orte_execute_quiet", "0"),

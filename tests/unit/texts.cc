@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "src/base/table.h"
+#include "src/data/csv.h"
 #include "src/data/dataset.h"
 #include "src/data/normalisation.h"
-#include "src/data/text/csv.h"
 #include "src/data/text/words.h"
 #include "src/data/validation.h"
 #include "tests/support/expect_error.h"

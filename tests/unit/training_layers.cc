@@ -26,7 +26,8 @@ class Net {
       int threads = 1)
       : device_(make_cpu_device(threads)),
         stream_(device_->stream()),
-        model(*device_, {"net", "", sample, true, build}, sample, 10, batch, Type::f32, training),
+        model(*device_, {"net", "", sample, true, build}, sample.with_batch(batch), 10, Type::f32,
+              training),
         parameters(model.layout().count),
         gradients(parameters.size()),
         images(model.input().count()) {
@@ -121,7 +122,8 @@ class InputGradients : public WrappedDevice {
 TEST(Frozen, NothingBelowATrainedLayerIsComputedAndAllIsReported) {
   const Shape sample{1, 4, 4, 3};
   InputGradients device;
-  Model model(device, {"net", "", sample, true, frozen_below}, sample, 10, 2, Type::f32, true);
+  Model model(device, {"net", "", sample, true, frozen_below}, sample.with_batch(2), 10, Type::f32,
+              true);
   EXPECT_FALSE(device.wanted);
   std::vector<float> parameters(model.layout().count), gradients(parameters);
   model.bind(parameters.data(), gradients.data());

@@ -68,20 +68,20 @@ bool has_whole_frame(Bytes file) {
 
 ImageSize other_size(const EncodedImage& file) {
   int width = 0, height = 0, channels = 0;
-  const int bytes = static_cast<int>(file.bytes.size());
+  const int bytes = file.bytes.size();
   if (stbi_info_from_memory(file.bytes.data(), bytes, &width, &height, &channels) == 0)
     fail_image(file.name, stbi_failure_reason());
   require_size(file, height, width);
   return {height, width, 3};
 }
 
-Image decode_other(const EncodedImage& file, int /*least*/) {
+Image decode_other(const EncodedImage& file) {
   const ImageSize size = other_size(file);
   // stb_image would replace missing pixels by others.
   if (file.bytes[0] == 'B' ? !is_whole_bmp(file.bytes, size) : !has_whole_frame(file.bytes))
     fail_image(file.name, "it is truncated");
   int width = 0, height = 0, channels = 0;
-  const int bytes = static_cast<int>(file.bytes.size());
+  const int bytes = file.bytes.size();
   const std::unique_ptr<stbi_uc, void (*)(void*)> rgba(
       stbi_load_from_memory(file.bytes.data(), bytes, &width, &height, &channels, 4),
       stbi_image_free);

@@ -117,9 +117,9 @@ ImageSize image_size(std::span<const std::uint8_t> file, const std::string& name
   return format_of(encoded).reader.size(encoded);
 }
 
-Image decode_image(std::span<const std::uint8_t> file, const std::string& name, int least) {
+Image decode_image(std::span<const std::uint8_t> file, const std::string& name) {
   const EncodedImage encoded{file, name};
-  return format_of(encoded).reader.decode(encoded, least);
+  return format_of(encoded).reader.decode(encoded);
 }
 
 ImagePart decode_part(std::span<const std::uint8_t> file, const std::string& name, const Box& box,
@@ -127,7 +127,7 @@ ImagePart decode_part(std::span<const std::uint8_t> file, const std::string& nam
   const EncodedImage encoded{file, name};
   const ImageReader& reader = format_of(encoded).reader;
   if (reader.part != nullptr) return reader.part(encoded, box, edge);
-  return {reader.decode(encoded, 0), box};
+  return {reader.decode(encoded), box};
 }
 
 }  // namespace lockstep

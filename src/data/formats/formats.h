@@ -19,7 +19,7 @@ struct ImageReader {
   /// From the header, of the upright image.
   ImageSize (*size)(const EncodedImage& file) = nullptr;
   /// decode_image().
-  Image (*decode)(const EncodedImage& file, int least) = nullptr;
+  Image (*decode)(const EncodedImage& file) = nullptr;
   /// decode_part(). Null: the whole image is decoded.
   ImagePart (*part)(const EncodedImage& file, const Box& box, int edge) = nullptr;
 };

@@ -44,7 +44,7 @@ Heif open_heif(const EncodedImage& file) {
 
 ImageSize heif_size(const EncodedImage& file) { return open_heif(file).size; }
 
-Image decode_heif(const EncodedImage& file, int /*least*/) {
+Image decode_heif(const EncodedImage& file) {
   const Heif heif = open_heif(file);
   const Owned<heif_decoding_options> options(heif_decoding_options_alloc(),
                                              heif_decoding_options_free);

@@ -54,7 +54,7 @@ int orientation_in(std::span<const std::uint8_t> marker) {
     if (entry + 12 > tiff.size()) break;
     constexpr std::size_t kOrientation = 0x0112;
     if (number(entry, 2) != kOrientation) continue;
-    const auto value = static_cast<int>(number(entry + 8, 2));
+    const int value = number(entry + 8, 2);
     return value >= 1 && value <= 8 ? value : 1;
   }
   return 1;
@@ -103,7 +103,7 @@ std::vector<std::uint8_t> rgb_of_cmyk(const std::vector<std::uint8_t>& cmyk) {
 /// The parts of a file that are decoded.
 struct Wanted {
   bool pixels = false;        ///< else only the header
-  int least = 0;              ///< decode_image()
+  int least = 0;              ///< pixels that the shorter side keeps; 0: all
   const Box* part = nullptr;  ///< of the upright image; null: all of it
 };
 
@@ -171,8 +171,8 @@ void read_pixels(jpeg_decompress_struct& info, const Wanted& wanted, Decoded& de
     region.width = width;
   }
   decoded.image.size = {region.height, region.width, 3};
-  const std::size_t row = static_cast<std::size_t>(region.width) * (decoded.cmyk ? 4 : 3);
-  decoded.image.pixels.resize(static_cast<std::size_t>(region.height) * row);
+  const std::size_t row = region.width * (decoded.cmyk ? 4 : 3);
+  decoded.image.pixels.resize(region.height * row);
   if (region.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(region.top));
   JSAMPROW to = decoded.image.pixels.data();
   for (std::int64_t i = 0; i < region.height; ++i, to += row) jpeg_read_scanlines(&info, &to, 1);
@@ -217,18 +217,16 @@ ImageSize jpeg_size(const EncodedImage& file) {
   return Orientation(decoded.exif).size(decoded.image.size);
 }
 
-Image decode_jpeg(const EncodedImage& file, int least) {
-  Decoded decoded = decode(file, {.pixels = true, .least = least});
+Image decode_jpeg(const EncodedImage& file) {
+  Decoded decoded = decode(file, {.pixels = true});
   return upright(std::move(decoded.image), decoded.exif);
 }
 
 ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge) {
   const ImageSize size = jpeg_size(file);
   // The smallest shorter edge from which the part can still be cut without enlarging it.
-  const double scale =
-      static_cast<double>(edge) / static_cast<double>(std::min(box.height, box.width));
-  const int least =
-      static_cast<int>(std::ceil(scale * static_cast<double>(std::min(size.height, size.width))));
+  const double scale = static_cast<double>(edge) / std::min(box.height, box.width);
+  const int least = static_cast<int>(std::ceil(scale * std::min(size.height, size.width)));
   Decoded decoded = decode(file, {.pixels = true, .least = least, .part = &box});
   const Orientation orientation(decoded.exif);
   Box part = scaled(box, size, orientation.size(decoded.whole));

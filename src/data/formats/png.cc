@@ -31,7 +31,7 @@ ImageSize png_size(const EncodedImage& file) {
   return read_header(png, file);
 }
 
-Image decode_png(const EncodedImage& file, int /*least*/) {
+Image decode_png(const EncodedImage& file) {
   Png png;
   const ImageSize size = read_header(png, file);
   // libpng would mix with white in linear light, and other formats and programs do not.

@@ -85,7 +85,7 @@ ImageSize tiff_size(const EncodedImage& file) {
   return {tiff.height, tiff.width, 3};
 }
 
-Image decode_tiff(const EncodedImage& file, int /*least*/) {
+Image decode_tiff(const EncodedImage& file) {
   const Tiff tiff = open_tiff(file);
   std::vector<std::uint32_t> pixels(std::size_t{tiff.height} * tiff.width);
   if (TIFFReadRGBAImageOriented(tiff.file.get(), tiff.width, tiff.height, pixels.data(),

@@ -17,7 +17,7 @@ ImageSize webp_size(const EncodedImage& file) {
   return {features.height, features.width, 3};
 }
 
-Image decode_webp(const EncodedImage& file, int /*least*/) {
+Image decode_webp(const EncodedImage& file) {
   const ImageSize size = webp_size(file);
   const WebPData data{file.bytes.data(), file.bytes.size()};
   // A still image is an animation of one frame.

@@ -4,8 +4,8 @@
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
 #include "src/base/text.h"
-#include "src/data/image/photo_augmentations.h"
 #include "src/data/image/photo_edits.h"
+#include "src/data/photo_augmentations.h"
 
 namespace lockstep {
 namespace {
@@ -15,8 +15,7 @@ constexpr std::size_t kHue = 3;
 
 /// torchvision's grey, which is cut off and not rounded.
 float brightness_of(const std::uint8_t* rgb) {
-  return std::floor(0.2989f * static_cast<float>(rgb[0]) + 0.587f * static_cast<float>(rgb[1]) +
-                    0.114f * static_cast<float>(rgb[2]));
+  return std::floor(0.2989f * rgb[0] + 0.587f * rgb[1] + 0.114f * rgb[2]);
 }
 
 std::int64_t pixels_of(const Image& image) { return image.size.height * image.size.width; }
@@ -36,7 +35,7 @@ void turn_hue(float* rgb, float turns) {
   const std::array<std::array<float, 3>, 6> colours{
       {{most, t, p}, {q, most, p}, {p, most, t}, {p, q, most}, {t, p, most}, {most, p, q}}};
   const auto& colour = colours[static_cast<std::size_t>(sector) % 6];
-  std::copy(colour.begin(), colour.end(), rgb);
+  std::ranges::copy(colour, rgb);
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ void adjust_brightness(Image& image, float factor) {
 void adjust_contrast(Image& image, float factor) {
   double sum = 0;
   for (std::int64_t i = 0; i < pixels_of(image); ++i) sum += brightness_of(&image.pixels[3 * i]);
-  const auto mean = static_cast<float>(sum / static_cast<double>(pixels_of(image)));
+  const float mean = sum / pixels_of(image);
   for (std::uint8_t& value : image.pixels) value = blended(value, mean, factor);
 }
 
@@ -64,7 +63,7 @@ void adjust_hue(Image& image, float turns) {
   for (std::int64_t i = 0; i < pixels_of(image); ++i) {
     std::uint8_t* bytes = &image.pixels[3 * i];
     float rgb[3];
-    for (int c = 0; c < 3; ++c) rgb[c] = static_cast<float>(bytes[c]) / 255;
+    for (int c = 0; c < 3; ++c) rgb[c] = bytes[c] / 255.0f;
     turn_hue(rgb, turns);
     for (int c = 0; c < 3; ++c) bytes[c] = to_byte(rgb[c] * 255.999f);
   }
@@ -74,7 +73,7 @@ void ColorJitter::declare(OptionRows& rows) {
   const std::string name = "--color-jitter";
   const auto read = [this, name](const std::string& text) {
     std::string lines = text;
-    std::replace(lines.begin(), lines.end(), ',', '\n');
+    std::ranges::replace(lines, ',', '\n');
     const std::vector<std::string> numbers = lines_of(lines);
     if (numbers.size() != bounds.size()) {
       fail_usage("{}: \"{}\" is not four numbers. Pass {}, such as 0.4,0.4,0.4,0.1.", name, text,
@@ -111,7 +110,7 @@ void ColorJitter::apply(Image& image, Random& random) const {
                                              adjust_hue};
   std::array<float, 4> factors{};
   for (std::size_t i = 0; i < bounds.size(); ++i) {
-    const auto most = static_cast<float>(bounds[i]);
+    const float most = bounds[i];
     factors[i] = i == kHue ? random.uniform(-most, most)
                            : random.uniform(std::max(0.0f, 1 - most), 1 + most);
   }

@@ -40,14 +40,11 @@ class MissingImage : public Error {
 };
 
 /// Decodes a whole file to RGB, upright by its EXIF orientation. Grey and CMYK become RGB. White
-/// shows through transparent parts. GIF: the first frame. `least` > 0: a JPEG file may be decoded
-/// at a half, a quarter or an eighth of its size if its shorter side keeps `least` pixels. `name`
-/// is for errors. Throws DamagedImage if the file is damaged, too large or in another format.
-/// Thread-safe.
-Image decode_image(std::span<const std::uint8_t> file, const std::string& name, int least = 0);
+/// shows through transparent parts. GIF: the first frame. `name` is for errors. Throws DamagedImage
+/// if the file is damaged, too large or in another format. Thread-safe.
+Image decode_image(std::span<const std::uint8_t> file, const std::string& name);
 
-/// The size that decode_image() gives the image without `least`; it reads only the header. Throws
-/// DamagedImage as decode_image() does.
+/// The size of decode_image(); it reads only the header. Throws DamagedImage as that does.
 ImageSize image_size(std::span<const std::uint8_t> file, const std::string& name);
 
 /// The bytes of a PNG file. Throws Error.
@@ -69,7 +66,7 @@ struct ImagePart {
 /// The part `box`, in pixels of image_size(). A JPEG file is decoded only around the part. With
 /// `edge` > 0, for a network that sees its shorter edge as `edge` pixels, it is decoded at a half,
 /// a quarter or an eighth of its size if that leaves enough pixels; 0: in full. The part's pixels
-/// are those of decode_image() with the same scale. Damage behind the part may go unnoticed.
+/// are those of the whole image at the same scale. Damage behind the part may go unnoticed.
 ImagePart decode_part(std::span<const std::uint8_t> file, const std::string& name, const Box& box,
                       int edge);
 
@@ -83,15 +80,11 @@ Image read_image(const std::filesystem::path& path);
 /// `width`, and of it `share` (0 to 1] of each edge.
 Box centre_box(const ImageSize& image, std::int64_t height, std::int64_t width, double share);
 
-/// Bounds of a random part: its share of the image's area, and its width over its height.
-struct RandomBox {
-  double least_area = 0.08, most_area = 1, least_ratio = 3.0 / 4, most_ratio = 4.0 / 3;
-};
-
-/// A random part for training. Ten times it draws an area and a ratio (log-uniform), in this order,
-/// until the part fits. Otherwise it returns the largest part in the middle with an allowed ratio.
+/// A random part for training. Ten times it draws a share of the image's area from `least_area` to
+/// 1, and a ratio of width to height from 3/4 to 4/3 (log-uniform), in this order, until the part
+/// fits. Otherwise it returns the largest part in the middle with an allowed ratio.
 /// Source: Szegedy et al., "Going deeper with convolutions", CVPR 2015, 6.
-Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random);
+Box random_box(const ImageSize& image, double least_area, Random& random);
 
 /// Mirrors the image left to right, or turns it over.
 void flip(Image& image, bool mirrored, bool inverted);

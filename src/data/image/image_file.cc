@@ -8,6 +8,7 @@
 #include "src/data/image/image.h"
 #include "src/data/image/image_index.h"
 #include "src/files/file.h"
+#include "src/files/number_at.h"
 
 namespace lockstep {
 namespace {
@@ -34,7 +35,7 @@ InputFile open_image(const std::filesystem::path& path) {
 std::int64_t size_of(const InputFile& file) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
   if (file.size() > kMost) throw DamagedImage(file.path().string(), "it is longer than 1 GiB");
-  return static_cast<std::int64_t>(file.size());
+  return file.size();
 }
 
 /// A file that is cut meanwhile is a damaged image.
@@ -57,13 +58,10 @@ std::string_view as_text(std::span<const std::uint8_t> bytes) {
 /// Whether a file of `size` bytes ends as a whole file of its format does.
 bool ends_well(std::span<const std::uint8_t> head, std::span<const std::uint8_t> end,
                std::int64_t size) {
-  const auto number = [&](std::size_t at) {
-    std::int64_t value = 0;
-    for (std::size_t i = 0; i < 4 && at + i < head.size(); ++i)
-      value |= std::int64_t{head[at + i]} << 8 * i;
-    return value;
-  };
   const std::string_view begin = as_text(head), last = as_text(end);
+  const auto number = [&](std::size_t at) -> std::int64_t {
+    return number_at<std::uint32_t>(begin, at);
+  };
   if (begin.starts_with("\xff\xd8")) return last.ends_with("\xff\xd9");
   if (begin.starts_with("\x89PNG")) return last.ends_with("IEND\xae\x42\x60\x82");
   if (begin.starts_with("GIF")) return last.ends_with(";");

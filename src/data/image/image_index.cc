@@ -1,6 +1,7 @@
 #include "src/data/image/image_index.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -8,10 +9,10 @@
 #include "src/base/check.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
-#include "src/data/image/class_folders.h"
+#include "src/data/checksum.h"
 #include "src/data/image/image.h"
-#include "src/data/image/image_parts.h"
 #include "src/data/read_in_parallel.h"
+#include "src/data/rows/image_rows.h"
 
 namespace lockstep {
 
@@ -20,24 +21,21 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ImageIndex, classes, parts, others, kinds, no
 
 namespace {
 
-/// A file of a part that cannot be read.
-struct Damage {
-  int part = 0;
-  std::int64_t place = 0;
-  std::string why;
-
-  bool operator<(const Damage& other) const {
-    return std::pair(part, place) < std::pair(other.part, other.place);
-  }
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Damage, part, place, why)
+/// By the place of a file among those of all parts, why it cannot be read.
+using Damage = std::map<std::int64_t, std::string>;
 
 /// The result of a rank for its share of the files.
 struct Checked {
-  std::vector<Damage> damage;
+  Damage damage;
   std::vector<std::uint32_t> checksums;  ///< of all parts, one after the other; damaged: 0
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Checked, damage, checksums)
+
+std::string path_of(const ImageIndex& index, std::int64_t place) {
+  const auto* part = index.parts.data();
+  for (; place >= part->size(); ++part) place -= part->size();
+  return part->path(place);
+}
 
 template <class T>
 std::string packed(const T& object) {  // CBOR, because names of files need not be UTF-8
@@ -91,19 +89,15 @@ Checked check_files(const ImageIndex& index, const DataSource& source) {
   const std::int64_t all = index.size(), first = all * source.host.rank / source.host.count,
                      last = all * (source.host.rank + 1) / source.host.count;
   Checked checked{{}, std::vector<std::uint32_t>(last - first)};
-  std::vector<Damage>& damage = checked.damage;
   std::mutex mutex;
-  const auto check = [&](std::int64_t number) {
-    int part = 0;
-    std::int64_t place = number;
-    for (; place >= index.parts[part].size(); ++part) place -= index.parts[part].size();
+  const auto check = [&](std::int64_t place) {
     const auto add = [&](const std::string& why) {
       const std::lock_guard lock(mutex);
-      damage.push_back({part, place, why});
+      checked.damage[place] = why;
     };
     try {
-      checked.checksums[number - first] =
-          check_image(index.parts[part].path(place), source.images.decodes());
+      checked.checksums[place - first] =
+          check_image(path_of(index, place), source.images.decodes());
     } catch (const DamagedImage& error) {
       add(error.why());
     } catch (const MissingImage& error) {
@@ -116,33 +110,24 @@ Checked check_files(const ImageIndex& index, const DataSource& source) {
       source.host.progress();
     }
   });
-  std::sort(damage.begin(), damage.end());
   return checked;
 }
 
 /// "3 of 900 image files cannot be read: cat/a.jpg (it is empty), ..."
-std::string damage_text(const std::vector<Damage>& damage, const ImageIndex& index) {
+std::string damage_text(const Damage& damage, const ImageIndex& index) {
   std::vector<std::string> names;
-  for (const Damage& file : damage) {
-    const std::string path = index.parts[file.part].path(file.place);
-    names.push_back(one_line(fmt::format("{} ({})", path, file.why)));
-  }
+  for (const auto& [place, why] : damage)
+    names.push_back(one_line(fmt::format("{} ({})", path_of(index, place), why)));
   return fmt::format("{} of {} image files cannot be read: {}", damage.size(), index.size(),
                      listed(names));
 }
 
-void remove(const std::vector<Damage>& damage, ImageIndex& index) {
-  auto next = damage.begin();
-  for (int part = 0; part < static_cast<int>(kParts); ++part) {
-    LabelledFiles& files = index.parts[part];
+void remove(const Damage& damage, ImageIndex& index) {
+  std::int64_t place = 0;
+  for (LabelledFiles& files : index.parts) {
     LabelledFiles kept{.folder = files.folder, .classes = files.classes};
-    for (std::int64_t i = 0; i < files.size(); ++i) {
-      if (next != damage.end() && next->part == part && next->place == i) {
-        ++next;
-      } else {
-        kept.take(files, i);
-      }
-    }
+    for (std::int64_t i = 0; i < files.size(); ++i)
+      if (!damage.contains(place++)) kept.take(files, i);
     files = std::move(kept);
   }
 }
@@ -154,15 +139,15 @@ ImageIndex find(const DataSource& source, const Read& read) {
   const auto first =
       host.gather([&] { return host.rank == 0 ? packed(read(source)) : std::string(); });
   ImageIndex index;
-  std::vector<Damage> damage;
+  Damage damage;
   const auto find_mine = [&] {  // within gather(), which tells the other ranks if memory is short
     index = unpacked<ImageIndex>(first[0]);
     return packed(check_files(index, source));
   };
   std::vector<std::uint32_t> checksums;
   for (const std::string& found : host.gather(find_mine)) {
-    const auto more = unpacked<Checked>(found);
-    damage.insert(damage.end(), more.damage.begin(), more.damage.end());
+    auto more = unpacked<Checked>(found);
+    damage.merge(more.damage);
     checksums.insert(checksums.end(), more.checksums.begin(), more.checksums.end());
   }
   auto next = checksums.begin();
@@ -181,6 +166,74 @@ ImageIndex find(const DataSource& source, const Read& read) {
   require_images(index, source.validation);
   const std::vector<std::string> kinds = left_out(index);
   index.notes.insert(index.notes.end(), kinds.begin(), kinds.end());
+  return index;
+}
+
+/// The rows of each part, with labels of their classes.
+ImageIndex index_of(Rows all) {
+  ImageIndex index;
+  for (std::size_t part = 0; part < kParts; ++part) {
+    index.parts[part].folder = all.folders[part];
+    index.parts[part].classes = all.classes.size();
+  }
+  auto label = all.classes.begin();  // of the row before, mostly
+  for (Row& row : all.rows) {
+    if (*label != row.label) label = std::ranges::find(all.classes, row.label);
+    index.parts[row.part].add(std::move(row.name), label - all.classes.begin(), row.bytes);
+  }
+  static_cast<RowSummary&>(index) = std::move(all);
+  return index;
+}
+
+/// The lines of ImageIndex::identity() of one part. The class of a file counts only if its name
+/// does not begin with that, so a table that names the files of class folders leaves the identity
+/// as it is.
+std::string identity_of(const ImageIndex& index, SetPart set) {
+  const LabelledFiles& files = index.parts[set];
+  const char* part = kPartNames[set];
+  std::string all;
+  for (std::int64_t i = 0; i < files.size(); ++i) {
+    const std::string &name = files.names[i], folder = index.classes[files.labels[i]] + "/";
+    if (!name.starts_with(folder)) all += folder + " ";
+    all += fmt::format("{} {}\n", name, files.bytes[i]);
+  }
+  std::string text = fmt::format("{} image files = {}, crc32c of names and sizes {:08x}\n", part,
+                                 files.names.size(), crc32c(all));
+  if (files.checksums.empty()) return text;
+  return text + fmt::format("{} {} = crc32c {:08x}\n", part,
+                            files.packed ? kPackedContents : kFileContents,
+                            crc32c_of(files.checksums));  // in the order of the names
+}
+
+ImageIndex read_images(const DataSource& source) {
+  Rows all = read_image_rows(source, /*tested=*/false);
+  if (source.validation.any()) divide(source.validation, all);
+  return index_of(std::move(all));
+}
+
+ImageIndex read_test_images(const DataSource& source, const DataOfCheckpoint& trained) {
+  Rows all = read_image_rows(source, /*tested=*/true);
+  auto part = all.folders[kTest].empty() ? kValidation : kTest;
+  if (all.folders[part].empty()) {
+    const std::string training = all.table.empty()
+                                     ? fmt::format(
+                                           "{} has train/, but neither val/ nor test/. Pass {} to "
+                                           "evaluate its training images.",
+                                           source.place.text(), all.folders[kTrain])
+                                     : fmt::format(
+                                           "{} names only training images. Pass --labels with test "
+                                           "images.",
+                                           all.table);
+    const auto identity = [](const Rows& divided) {
+      const ImageIndex index = index_of(divided);
+      return std::vector{identity_of(index, kTrain), identity_of(index, kValidation)};
+    };
+    part = take_held_out(source, trained, identity, "images", all.has_train ? training : "", all);
+  }
+  require_known_classes(all.folders[part], all.classes, trained.class_names);
+  all.classes = trained.class_names;
+  ImageIndex index = index_of(std::move(all));
+  if (part == kValidation) index.parts[kTrain] = {};
   return index;
 }
 
@@ -211,19 +264,10 @@ std::string ImageIndex::identity() const {
   return text;
 }
 
-ImageIndex find_images(const DataSource& source) { return find(source, read_parts); }
+ImageIndex find_images(const DataSource& source) { return find(source, read_images); }
 
 ImageIndex find_test_images(const DataSource& source, const DataOfCheckpoint& trained) {
-  ImageIndex index =
-      find(source, [&](const DataSource& from) { return read_test_parts(from, trained); });
-  for (LabelledFiles& part : index.parts) {
-    if (part.size() == 0) continue;
-    require_known_classes(part.folder, index.classes, trained.class_names);
-    relabel(part.labels, index.classes, trained.class_names);
-    part.classes = static_cast<int>(trained.class_names.size());
-  }
-  index.classes = trained.class_names;
-  return index;
+  return find(source, [&](const DataSource& from) { return read_test_images(from, trained); });
 }
 
 }  // namespace lockstep

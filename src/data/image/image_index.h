@@ -6,13 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "src/data/dataset.h"
-#include "src/data/names.h"
+#include "src/data/rows/rows.h"
 
 namespace lockstep {
 
@@ -43,14 +42,8 @@ struct LabelledFiles {
   void take(LabelledFiles& all, std::int64_t index);
 };
 
-struct ImageIndex {
-  std::vector<std::string> classes;
-  std::array<LabelledFiles, kParts> parts;         ///< by SetPart
-  std::int64_t others = 0;                         ///< files that are no images by their names
-  std::map<std::string, std::int64_t> kinds = {};  ///< numbers of these files by ending_of()
-  std::vector<std::string> notes = {};
-  /// The file that names the classes, or several, or several folders; empty: one folder does.
-  std::string table = {};
+struct ImageIndex : RowSummary {
+  std::array<LabelledFiles, kParts> parts = {};  ///< by SetPart
 
   std::int64_t size() const;  ///< files of all parts
   /// The folders, and the table if there is one: for people.
@@ -66,11 +59,11 @@ struct ImageIndex {
 
 /// Finds the image files in source.place.folder(): CLASS folders, in train/ or without it, and
 /// val/CLASS or test/CLASS or both, by the names of part_named(); or those of a table
-/// (image_table.h). DataSource::validation is the share of validation images among the training
-/// images if there is no val/; the name of a file decides. One rank of a host reads the folders.
-/// All of them check the files together, by ImageOptions::check. Damaged files are left out with a
-/// note if ImageOptions::skips(); else they are named in one Error. The same on all ranks of a
-/// host. Throws Error with the fix.
+/// (src/data/rows/image_rows.h). DataSource::validation is the share of validation images among the
+/// training images if there is no val/; the name of a file decides. One rank of a host reads the
+/// folders. All of them check the files together, by ImageOptions::check. Damaged files are left
+/// out with a note if ImageOptions::skips(); else they are named in one Error. The same on all
+/// ranks of a host. Throws Error with the fix.
 ImageIndex find_images(const DataSource& source);
 /// Only the images of test/, else of val/, with labels of the checkpoint's classes. If there are
 /// only class folders: those of the folder of the run that it kept from training, or all of another

@@ -1,14 +1,12 @@
 #include "src/data/image/packed.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/base/text.h"
+#include "src/data/checksum.h"
 #include "src/data/copies.h"
-#include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
 #include "src/data/image/photos.h"
 #include "src/files/file_kind.h"
@@ -19,15 +17,9 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-std::uint32_t checksum(std::span<const std::uint8_t> bytes, std::uint32_t before = 0) {
-  return crc32c({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, before);
-}
-
-template <class T>
-Bytes bytes_of(const std::vector<T>& numbers) {
-  Bytes bytes(numbers.size() * sizeof(T));
-  if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
-  return bytes;
+/// `list`: numbers or a text.
+std::span<const std::uint8_t> bytes_of(const auto& list) {
+  return {reinterpret_cast<const std::uint8_t*>(list.data()), list.size() * sizeof *list.data()};
 }
 
 /// The arrays of a part besides its images.
@@ -46,11 +38,10 @@ std::uint32_t checksum_of(const PartIndices& parts, const std::string& classes,
                           std::uint64_t others) {
   std::uint32_t all = 0;
   for (const PartIndex& part : parts) {
-    for (const Bytes& more : {bytes_of(part.ends), bytes_of(part.labels), bytes_of(part.checksums)})
-      all = checksum(more, all);
-    all = crc32c(part.names, all);
+    all = crc32c_of(part.labels, crc32c_of(part.ends, all));
+    all = crc32c(part.names, crc32c_of(part.checksums, all));
   }
-  return checksum(bytes_of(std::vector{others}), crc32c(classes, all));
+  return crc32c_of(std::vector{others}, crc32c(classes, all));
 }
 
 PartIndex index_of(const LabelledFiles& files) {
@@ -58,7 +49,7 @@ PartIndex index_of(const LabelledFiles& files) {
   std::uint64_t end = 0;
   for (std::int64_t i = 0; i < files.size(); ++i) {
     index.ends.push_back(end += files.bytes[i]);
-    index.labels.push_back(static_cast<std::uint32_t>(files.labels[i]));
+    index.labels.push_back(files.labels[i]);
     index.names.append(files.names[i]).push_back('\0');
   }
   return index;
@@ -69,24 +60,24 @@ void write_images(Hdf5BytesWriter& writer, const std::string& part, const Labell
   const auto images = encoded_images(files);
   for (std::int64_t i = 0; i < files.size(); ++i) {
     const Bytes bytes = images->read(i);
-    index.checksums.push_back(checksum(bytes));
+    index.checksums.push_back(crc32c_of(bytes));
     writer.append(part + "/images", bytes);
   }
   writer.append(part + "/ends", bytes_of(index.ends));
   writer.append(part + "/labels", bytes_of(index.labels));
   writer.append(part + "/crc32c", bytes_of(index.checksums));
-  writer.append(part + "/names", Bytes(index.names.begin(), index.names.end()));
+  writer.append(part + "/names", bytes_of(index.names));
 }
 
-/// An open file, which both parts share.
-struct PackedFile {
-  explicit PackedFile(const std::filesystem::path& path) : reader(path) {}
+/// An open file, which all parts share.
+struct PackedFile : Hdf5BytesReader {
+  using Hdf5BytesReader::Hdf5BytesReader;
 
   template <class T>
   std::vector<T> numbers(const std::string& name) const {
-    const BytesArray& array = reader.array(name, sizeof(T));
-    std::vector<T> values(array.count);
-    reader.read(array, 0, {reinterpret_cast<std::uint8_t*>(values.data()), array.bytes()});
+    const BytesArray& place = array(name, sizeof(T));
+    std::vector<T> values(place.count);
+    read(place, 0, {reinterpret_cast<std::uint8_t*>(values.data()), place.bytes()});
     return values;
   }
   std::string text(const std::string& name) const {
@@ -95,7 +86,7 @@ struct PackedFile {
   }
   void check(bool good, const char* why) const {
     require(good, "{} is damaged or no file of pack_images: {}. Pack the images again.",
-            reader.path().string(), why);
+            path().string(), why);
   }
   PartIndex part(const std::string& name) const {
     return {numbers<std::uint64_t>(name + "/ends"), numbers<std::uint32_t>(name + "/labels"),
@@ -106,10 +97,9 @@ struct PackedFile {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
     const std::size_t count = index.ends.size();
     check(index.labels.size() == count && index.checksums.size() == count && count < UINT32_MAX &&
-              std::count(index.names.begin(), index.names.end(), '\0') == std::ssize(index.ends),
+              std::ranges::count(index.names, '\0') == std::ssize(index.ends),
           "its arrays have different lengths");
-    LabelledFiles files{
-        .folder = (reader.path() / name).string(), .classes = classes, .packed = true};
+    LabelledFiles files{.folder = (path() / name).string(), .classes = classes, .packed = true};
     std::uint64_t begin = 0;
     std::size_t at = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -117,56 +107,40 @@ struct PackedFile {
       check(index.ends[i] >= begin && index.ends[i] - begin <= kMost &&
                 index.labels[i] < static_cast<std::uint32_t>(classes),
             "an image lies elsewhere or has an unknown class");
-      files.add(index.names.substr(at, end - at), static_cast<std::int32_t>(index.labels[i]),
-                index.ends[i] - begin);
+      files.add(index.names.substr(at, end - at), index.labels[i], index.ends[i] - begin);
       begin = index.ends[i];
       at = end + 1;
     }
-    check(begin == reader.array(name + "/images", 1).count, "its images have another length");
+    check(begin == array(name + "/images", 1).count, "its images have another length");
+    files.checksums = index.checksums;
     return files;
   }
-
-  Hdf5BytesReader reader;
 };
 
 class PackedImages : public EncodedImages {
  public:
   PackedImages(std::shared_ptr<const PackedFile> file, const std::string& part, LabelledFiles files,
-               PartIndex index)
-      : file_(std::move(file)),
-        images_(file_->reader.array(part + "/images", 1)),
-        files_(std::move(files)),
-        index_(std::move(index)) {
-    index_.names = {};
-  }
-  std::int64_t size() const override { return files_.size(); }
-  std::int32_t label(std::int64_t index) const override { return files_.labels[index]; }
-  std::string name(std::int64_t index) const override { return files_.path(index); }
-  std::uint64_t fingerprint(std::int64_t index) const override { return files_.fingerprint(index); }
+               std::vector<std::uint64_t> ends)
+      : EncodedImages(std::move(files)),
+        file_(std::move(file)),
+        images_(file_->array(part + "/images", 1)),
+        ends_(std::move(ends)) {}
   Bytes read(std::int64_t index) const override {
-    Bytes bytes(files_.bytes[index]);
-    file_->reader.read(images_, index_.ends[index] - bytes.size(), bytes);
-    if (checksum(bytes) != index_.checksums[index]) {
-      require(std::filesystem::last_write_time(file_->reader.path()) == time_,
-              "{} has changed during the run. Restore it.", file_->reader.path().string());
-      throw DamagedImage(name(index), "its checksum is wrong");
+    Bytes bytes(files().bytes[index]);
+    file_->read(images_, ends_[index] - bytes.size(), bytes);
+    if (crc32c_of(bytes) != files().checksums[index]) {
+      require(std::filesystem::last_write_time(file_->path()) == time_,
+              "{} has changed during the run. Restore it.", file_->path().string());
+      throw DamagedImage(files().path(index), "its checksum is wrong");
     }
     return bytes;
-  }
-  const char* full_check() const override { return "pack_images --check-images decode"; }
-  std::size_t memory() const override {
-    std::size_t total = files_.names.size() * (sizeof(std::string) + 28);
-    for (const std::string& name : files_.names) total += name.capacity();
-    return total;
   }
 
  private:
   std::shared_ptr<const PackedFile> file_;
   BytesArray images_;
-  LabelledFiles files_;
-  PartIndex index_;
-  const std::filesystem::file_time_type time_ =
-      std::filesystem::last_write_time(file_->reader.path());
+  std::vector<std::uint64_t> ends_;
+  const std::filesystem::file_time_type time_ = std::filesystem::last_write_time(file_->path());
 };
 
 /// The whole file. Each rank reads the index, because one file is fast.
@@ -185,8 +159,7 @@ Opened open(const DataSource& source) {
   const auto file = std::make_shared<PackedFile>(source.place.folder());
   PartIndices parts;
   for (std::size_t part = 0; part < kParts; ++part)
-    if (file->reader.has(fmt::format("{}/ends", kGroups[part])))
-      parts[part] = file->part(kGroups[part]);
+    if (file->has(fmt::format("{}/ends", kGroups[part]))) parts[part] = file->part(kGroups[part]);
   const std::string classes = file->text("classes");
   const auto others = file->numbers<std::uint64_t>("others");
   const auto whole = file->numbers<std::uint32_t>("index_crc32c");
@@ -196,17 +169,16 @@ Opened open(const DataSource& source) {
   Opened opened;
   ImageIndex& index = opened.index;
   index.classes = lines_of(classes);
-  index.others = static_cast<std::int64_t>(others[0]);
-  const int count = static_cast<int>(index.classes.size());
+  index.others = others[0];
+  const int count = index.classes.size();
   file->check(count >= 2 && !parts[kTrain].ends.empty() &&
                   parts[kValidation].ends.size() + parts[kTest].ends.size() > 0,
               "it lacks classes or a part");
   for (std::size_t part = 0; part < kParts; ++part) {
     if (parts[part].ends.empty()) continue;
     index.parts[part] = file->files(kGroups[part], parts[part], count);
-    index.parts[part].checksums = parts[part].checksums;
     opened.images[part] = std::make_shared<PackedImages>(file, kGroups[part], index.parts[part],
-                                                         std::move(parts[part]));
+                                                         std::move(parts[part].ends));
   }
   return opened;
 }
@@ -241,8 +213,8 @@ std::uint64_t pack_images(const DataSource& source, const std::filesystem::path&
   for (std::size_t part = 0; part < kParts; ++part)
     if (index.parts[part].size() > 0)
       write_images(writer, kGroups[part], index.parts[part], parts[part]);
-  const auto others = static_cast<std::uint64_t>(index.others);
-  writer.append("classes", Bytes(classes.begin(), classes.end()));
+  const std::uint64_t others = index.others;
+  writer.append("classes", bytes_of(classes));
   writer.append("others", bytes_of(std::vector{others}));
   writer.append("index_crc32c", bytes_of(std::vector{checksum_of(parts, classes, others)}));
   writer.commit();

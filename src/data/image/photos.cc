@@ -6,64 +6,56 @@
 #include "src/base/check.h"
 #include "src/base/plural.h"
 #include "src/base/text.h"
-#include "src/data/image/class_folders.h"
 #include "src/data/image/image.h"
-#include "src/data/image/photo_augmentations.h"
 #include "src/data/normalisation.h"
+#include "src/data/photo_augmentations.h"
+#include "src/data/rows/class_folders.h"
 
 namespace lockstep {
 namespace {
 
 class EncodedFiles : public EncodedImages {
  public:
-  explicit EncodedFiles(LabelledFiles files) : files_(std::move(files)) {}
-  std::int64_t size() const override { return files_.size(); }
-  std::int32_t label(std::int64_t index) const override { return files_.labels[index]; }
-  std::string name(std::int64_t index) const override { return files_.path(index); }
-  std::uint64_t fingerprint(std::int64_t index) const override { return files_.fingerprint(index); }
+  using EncodedImages::EncodedImages;
   std::vector<std::uint8_t> read(std::int64_t index) const override {
-    std::vector<std::uint8_t> bytes = read_image_bytes(files_.path(index));
-    if (!files_.bytes.empty()) {
-      require(bytes.size() == files_.bytes[index],
+    const std::string path = files().path(index);
+    std::vector<std::uint8_t> bytes = read_image_bytes(path);
+    if (!files().bytes.empty()) {
+      require(bytes.size() == files().bytes[index],
               "{} has changed during the run: it had {} bytes and has {}. Restore it.",
-              one_line(files_.path(index)), files_.bytes[index], bytes.size());
+              one_line(path), files().bytes[index], bytes.size());
     }
-    if (!files_.checksums.empty()) {
-      require(checksum_of_ends(bytes) == files_.checksums[index],
-              "{} has changed during the run: it has other contents. Restore it.",
-              one_line(files_.path(index)));
+    if (!files().checksums.empty()) {
+      require(checksum_of_ends(bytes) == files().checksums[index],
+              "{} has changed during the run: it has other contents. Restore it.", one_line(path));
     }
     return bytes;
   }
-  std::size_t memory() const override {
-    std::size_t total = files_.labels.size() * (2 * sizeof(std::int32_t) + sizeof(std::uint64_t));
-    for (const std::string& name : files_.names) total += sizeof name + name.capacity();
-    return total;
-  }
-
- private:
-  LabelledFiles files_;
 };
 
+/// A data set of `images` whose samples are options.size x options.size x options.channels(), as of
+/// SampleFormat::Kind::values. Training draws a crop (random_box), the flips, and the changes of
+/// colours. It decodes JPEG files at a lower resolution if enough pixels are left. Evaluation sees
+/// the middle, 7/8 of the shorter edge, and decodes in full, as other programs do. `normalisation`:
+/// of pixels from 0 to 255. read() throws DamagedImage if the file cannot be decoded.
 class DecodedPhotos : public Dataset {
  public:
-  DecodedPhotos(std::shared_ptr<const EncodedImages> images, int classes,
-                const ImageOptions& options, const Normalisation& normalisation, std::string about)
+  DecodedPhotos(std::shared_ptr<const EncodedImages> images, const ImageOptions& options,
+                const Normalisation& normalisation, std::string about)
       : Dataset({.kind = SampleFormat::Kind::values,
                  .size = {options.size, options.size, options.channels()},
                  .normalisation = normalisation,
                  .files = true}),
         images_(std::move(images)),
-        classes_(classes),
         options_(options),
         about_(std::move(about)) {}
 
-  std::int64_t size() const override { return images_->size(); }
-  int classes() const override { return classes_; }
-  std::int32_t label(std::int64_t index) const override { return images_->label(index); }
-  std::string file(std::int64_t index) const override { return images_->name(index); }
+  std::int64_t size() const override { return images_->files().size(); }
+  int classes() const override { return images_->files().classes; }
+  std::int32_t label(std::int64_t index) const override { return images_->files().labels[index]; }
+  std::string file(std::int64_t index) const override { return images_->files().path(index); }
   std::uint64_t fingerprint(std::int64_t index) const override {
-    return images_->fingerprint(index);
+    return images_->files().fingerprint(index);
   }
   std::vector<std::uint8_t> content(std::int64_t index) const override {
     return images_->read(index);
@@ -78,14 +70,14 @@ class DecodedPhotos : public Dataset {
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
     const int edge = options_.size;
     const std::vector<std::uint8_t> file = images_->read(index);
-    const std::string name = images_->name(index);
+    const std::string name = images_->files().path(index);
     const ImageSize size = image_size(file, name);
     Box box = centre_box(size, edge, edge, seen_share(format()));
     bool mirrored = false, inverted = false;
     if (random != nullptr) {
       const bool mirrors = options_.flip == "horizontal" || options_.flip == "both",
                  inverts = options_.flip == "vertical" || options_.flip == "both";
-      box = random_box(size, {.least_area = options_.crop_area}, *random);
+      box = random_box(size, options_.crop_area, *random);
       mirrored = random->below(2) == 1 && mirrors;
       inverted = random->below(2) == 1 && inverts;
     }
@@ -112,7 +104,7 @@ class DecodedPhotos : public Dataset {
     const std::uint8_t* from = pixels.data();
     if (format().size.channels == 1) {
       for (std::int64_t i = 0; i < count; ++i, from += 3)
-        out[i] = T((static_cast<float>(grey_of(from)) - mean[0]) * factor[0]);
+        out[i] = T((grey_of(from) - mean[0]) * factor[0]);
       return;
     }
     constexpr std::size_t kBlock = 48;  // values; vectors of any width divide it
@@ -123,15 +115,13 @@ class DecodedPhotos : public Dataset {
     }
     std::int64_t done = 0;
     for (; done + 16 <= count; done += 16, from += kBlock, out += kBlock) {
-      for (std::size_t i = 0; i < kBlock; ++i)
-        out[i] = T((static_cast<float>(from[i]) - means[i]) * factors[i]);
+      for (std::size_t i = 0; i < kBlock; ++i) out[i] = T((from[i] - means[i]) * factors[i]);
     }
     for (std::size_t i = 0; i < static_cast<std::size_t>(3 * (count - done)); ++i)
-      out[i] = T((static_cast<float>(from[i]) - means[i]) * factors[i]);
+      out[i] = T((from[i] - means[i]) * factors[i]);
   }
 
   std::shared_ptr<const EncodedImages> images_;
-  int classes_;
   ImageOptions options_;
   std::string about_;
 };
@@ -142,7 +132,7 @@ class DecodedFiles : public Dataset {
   DecodedFiles(LabelledFiles files, const SampleFormat& format)
       : Dataset(format), files_(std::move(files)) {}
 
-  std::int64_t size() const override { return std::ssize(files_.names); }
+  std::int64_t size() const override { return files_.size(); }
   int classes() const override { return files_.classes; }
   std::int32_t label(std::int64_t index) const override { return files_.labels[index]; }
   std::string describe() const override { return counted(size(), "image file"); }
@@ -168,17 +158,20 @@ class DecodedFiles : public Dataset {
   LabelledFiles files_;
 };
 
-std::shared_ptr<DamageLog> damage_log(const PartImages& images, const DataSource& source) {
-  const auto any =
-      std::find_if(images.begin(), images.end(), [](const auto& part) { return !!part; });
-  return std::make_shared<DamageLog>(
-      source.images.skips(),
-      fmt::format(
-          "Pass --check-images {} to go on without it. New runs find such files at start by {}.",
-          source.images.check_that_skips(), (*any)->full_check()));
+/// Mean and deviation of the images of ImageNet, as torchvision's pretrained networks expect them.
+/// One channel: those of its grey images.
+Normalisation imagenet_normalisation(std::int64_t channels) {
+  if (channels == 1) return {{117.0f, 0, 0, 0}, {57.5f, 1, 1, 1}};
+  return {{123.675f, 116.28f, 103.53f, 0}, {58.395f, 57.12f, 57.375f, 1}};
 }
 
 }  // namespace
+
+std::size_t EncodedImages::memory() const {
+  std::size_t total = files_.labels.size() * (2 * sizeof(std::int32_t) + sizeof(std::uint64_t));
+  for (const std::string& name : files_.names) total += sizeof name + name.capacity();
+  return total;
+}
 
 std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
   return std::make_shared<EncodedFiles>(std::move(files));
@@ -187,11 +180,11 @@ std::shared_ptr<const EncodedImages> encoded_images(LabelledFiles files) {
 std::int64_t usual_edge(const EncodedImages& images) {
   constexpr std::int64_t kMost = 9;
   std::vector<std::int64_t> edges;
-  const std::int64_t count = std::min(kMost, images.size());
+  const std::int64_t all = images.files().size(), count = std::min(kMost, all);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t index = i * images.size() / count;
+    const std::int64_t index = i * all / count;
     try {
-      const ImageSize size = image_size(images.read(index), images.name(index));
+      const ImageSize size = image_size(images.read(index), images.files().path(index));
       edges.push_back(std::min(size.height, size.width));
     } catch (const Error&) {  // the check of all images names it
     }
@@ -227,23 +220,10 @@ double seen_share(const SampleFormat& format) { return format.files ? 0.875 : 1;
 std::unique_ptr<Dataset> images_for_use(LabelledFiles files, const SampleFormat& format) {
   if (!format.files) return std::make_unique<DecodedFiles>(std::move(files), format);
   ImageOptions options;
-  options.size = static_cast<int>(format.size.height);
+  options.size = format.size.height;
   options.colours = format.size.channels == 1 ? "grey" : "rgb";
-  const int classes = files.classes;
-  return photos(encoded_images(std::move(files)), classes, options, format.normalisation,
-                "image files");
-}
-
-std::unique_ptr<Dataset> photos(std::shared_ptr<const EncodedImages> images, int classes,
-                                const ImageOptions& options, const Normalisation& normalisation,
-                                std::string about) {
-  return std::make_unique<DecodedPhotos>(std::move(images), classes, options, normalisation,
-                                         std::move(about));
-}
-
-Normalisation imagenet_normalisation(std::int64_t channels) {
-  if (channels == 1) return {{117.0f, 0, 0, 0}, {57.5f, 1, 1, 1}};
-  return {{123.675f, 116.28f, 103.53f, 0}, {58.395f, 57.12f, 57.375f, 1}};
+  return std::make_unique<DecodedPhotos>(encoded_images(std::move(files)), options,
+                                         format.normalisation, "image files");
 }
 
 OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& source,
@@ -252,19 +232,25 @@ OpenedData photo_sets(ImageIndex index, PartImages images, const DataSource& sou
   const Normalisation normalisation =
       trained ? normalisation_from(trained->normalisation, options.channels())
               : imagenet_normalisation(options.channels());
-  const auto log = damage_log(images, source);
+  const bool packed = std::ranges::any_of(index.parts, &LabelledFiles::packed);
+  const auto log = std::make_shared<DamageLog>(
+      options.skips(),
+      fmt::format(
+          "Pass --check-images {} to go on without it. New runs find such files at start by {}.",
+          options.check_that_skips(),
+          packed ? "pack_images --check-images decode" : "--check-images decode"));
   OpenedData sets;
   sets.identity = index.identity();
   sets.class_names = trained ? trained->class_names : index.classes;
-  const int classes = static_cast<int>(sets.class_names.size());
   const auto open = [&](SetPart part) -> std::unique_ptr<Dataset> {
     if (!images[part]) return nullptr;
-    std::string about =
-        fmt::format("{} {} images in {} classes from {}, resized to {}x{}", images[part]->size(),
-                    kPartNames[part], classes, index.place(source), options.size, options.size);
+    std::string about = fmt::format(
+        "{} {} images in {} classes from {}, resized to {}x{}", images[part]->files().size(),
+        kPartNames[part], sets.class_names.size(), index.place(source), options.size, options.size);
     if (index.others > 0)
       about += fmt::format("; {} left out", counted(index.others, "other file"));
-    auto set = photos(std::move(images[part]), classes, options, normalisation, std::move(about));
+    auto set = std::make_unique<DecodedPhotos>(std::move(images[part]), options, normalisation,
+                                               std::move(about));
     set->log_damage(log);
     return set;
   };
@@ -283,14 +269,6 @@ OpenedData photo_files(ImageIndex index, const DataSource& source,
   for (std::size_t part = 0; part < kParts; ++part)
     if (index.parts[part].size() > 0) images[part] = encoded_images(index.parts[part]);
   return photo_sets(std::move(index), std::move(images), source, trained);
-}
-
-OpenedData open_photos(const DataSource& source) {
-  return photo_files(find_images(source), source, nullptr);
-}
-
-OpenedData open_test_photos(const DataSource& source, const DataOfCheckpoint& trained) {
-  return photo_files(find_test_images(source, trained), source, &trained);
 }
 
 }  // namespace lockstep

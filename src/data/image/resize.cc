@@ -18,23 +18,22 @@ struct Taps {
 };
 
 Taps taps_of(std::int64_t from, std::int64_t to) {
-  const double step = static_cast<double>(from) / static_cast<double>(to),
-               reach = std::max(step, 1.0);
+  const double step = static_cast<double>(from) / to, reach = std::max(step, 1.0);
   Taps taps;
   taps.most = static_cast<std::int64_t>(2 * reach) + 2;
   taps.weights.resize(taps.most * to);
   for (std::int64_t i = 0; i < to; ++i) {
-    const double centre = (static_cast<double>(i) + 0.5) * step;
+    const double centre = (i + 0.5) * step;
     const auto begin = std::max(std::int64_t{0}, static_cast<std::int64_t>(centre - reach + 0.5)),
                end = std::min(from, static_cast<std::int64_t>(centre + reach + 0.5));
     taps.first.push_back(begin);
-    taps.count.push_back(static_cast<int>(end - begin));
+    taps.count.push_back(end - begin);
     float* weights = &taps.weights[taps.most * i];
     double sum = 0;
     for (std::int64_t x = begin; x < end; ++x) {
-      const double distance = std::abs(static_cast<double>(x) + 0.5 - centre) / reach;
+      const double distance = std::abs(x + 0.5 - centre) / reach;
       const double weight = std::max(0.0, 1 - distance);
-      weights[x - begin] = static_cast<float>(weight);
+      weights[x - begin] = weight;
       sum += weight;
     }
     for (std::int64_t x = begin; x < end; ++x) weights[x - begin] /= static_cast<float>(sum);
@@ -47,7 +46,7 @@ void add_rows(const std::uint8_t* rows, std::int64_t stride, std::span<const flo
               std::int64_t count, float* line) {
   std::fill_n(line, count, 0.0f);
   for (const float weight : weights) {
-    for (std::int64_t i = 0; i < count; ++i) line[i] += weight * static_cast<float>(rows[i]);
+    for (std::int64_t i = 0; i < count; ++i) line[i] += weight * rows[i];
     rows += stride;
   }
 }
@@ -63,28 +62,26 @@ Box centre_box(const ImageSize& image, std::int64_t height, std::int64_t width, 
   const double scale = share * std::min(static_cast<double>(image.height) / height,
                                         static_cast<double>(image.width) / width);
   const auto edge = [&](std::int64_t of, std::int64_t limit) {
-    return std::clamp<std::int64_t>(std::llround(scale * static_cast<double>(of)), 1, limit);
+    return std::clamp<std::int64_t>(std::llround(scale * of), 1, limit);
   };
   return centred(image, edge(height, image.height), edge(width, image.width));
 }
 
-Box random_box(const ImageSize& image, const RandomBox& bounds, Random& random) {
-  const double height = static_cast<double>(image.height), width = static_cast<double>(image.width);
-  const auto least = static_cast<float>(natural_log(bounds.least_ratio)),
-             most = static_cast<float>(natural_log(bounds.most_ratio));
+Box random_box(const ImageSize& image, double least_area, Random& random) {
+  constexpr double kLeastRatio = 3.0 / 4, kMostRatio = 4.0 / 3;
+  const double height = image.height, width = image.width;
+  const float least = natural_log(kLeastRatio), most = natural_log(kMostRatio);
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const double area = height * width *
-                        random.uniform(static_cast<float>(bounds.least_area),
-                                       static_cast<float>(bounds.most_area)),
+    const double area = height * width * random.uniform(least_area, 1.0f),
                  ratio = exponential(double{random.uniform(least, most)});
     Box box{0, 0, std::llround(std::sqrt(area / ratio)), std::llround(std::sqrt(area * ratio))};
     if (box.height < 1 || box.width < 1 || box.height > image.height || box.width > image.width)
       continue;
-    box.top = random.below(static_cast<std::uint32_t>(image.height - box.height + 1));
-    box.left = random.below(static_cast<std::uint32_t>(image.width - box.width + 1));
+    box.top = random.below(image.height - box.height + 1);
+    box.left = random.below(image.width - box.width + 1);
     return box;
   }
-  const double ratio = std::clamp(width / height, bounds.least_ratio, bounds.most_ratio);
+  const double ratio = std::clamp(width / height, kLeastRatio, kMostRatio);
   Box box{0, 0, image.height, image.width};
   if (width / height < ratio) box.height = std::llround(width / ratio);
   if (width / height > ratio) box.width = std::llround(height * ratio);

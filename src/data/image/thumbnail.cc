@@ -37,7 +37,7 @@ std::vector<std::uint8_t> bytes_of(const Dataset& data, std::int64_t index) {
   std::vector<float> seen(data.sample_shape().count());
   data.read(index, nullptr, seen.data(), Type::f32);
   // Values of files are standardised pixels; others have a range of their own.
-  const auto [low, high] = std::minmax_element(seen.begin(), seen.end());
+  const auto [low, high] = std::ranges::minmax_element(seen);
   const float least = *low, range = std::max(*high - *low, 1e-6f);
   const auto& [mean, deviation] = format.normalisation;
   for (std::size_t i = 0; i < seen.size(); ++i) {

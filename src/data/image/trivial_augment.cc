@@ -7,8 +7,8 @@
 
 #include "src/base/elementary.h"
 #include "src/base/option_rows.h"
-#include "src/data/image/photo_augmentations.h"
 #include "src/data/image/photo_edits.h"
+#include "src/data/photo_augmentations.h"
 
 namespace lockstep {
 namespace {
@@ -40,7 +40,7 @@ void posterize(Image& image, int bits) {
 /// The complement of values from `threshold` on.
 void solarize(Image& image, float threshold) {
   for (std::uint8_t& value : image.pixels)
-    if (static_cast<float>(value) >= threshold) value = static_cast<std::uint8_t>(255 - value);
+    if (value >= threshold) value = static_cast<std::uint8_t>(255 - value);
 }
 
 using Histogram = std::array<std::int64_t, 256>;
@@ -68,14 +68,12 @@ void stretch_contrast(Image& image) {
   map_channels(image, [](const Histogram& histogram) {
     ByteTable table = unchanged();
     const auto is_used = [](std::int64_t count) { return count > 0; };
-    const auto least =
-        std::find_if(histogram.begin(), histogram.end(), is_used) - histogram.begin();
+    const auto least = std::ranges::find_if(histogram, is_used) - histogram.begin();
     const auto most =
         255 - (std::find_if(histogram.rbegin(), histogram.rend(), is_used) - histogram.rbegin());
     if (most <= least) return table;
-    const float scale = 255 / static_cast<float>(most - least);
-    for (std::ptrdiff_t i = least; i <= most; ++i)
-      table[i] = to_byte(static_cast<float>(i - least) * scale);
+    const float scale = 255.0f / (most - least);
+    for (std::ptrdiff_t i = least; i <= most; ++i) table[i] = to_byte((i - least) * scale);
     return table;
   });
 }
@@ -110,24 +108,22 @@ void transform(Image& image, const Affine& from) {
   const std::vector<std::uint8_t> before =
       std::exchange(image.pixels, std::vector<std::uint8_t>(image.pixels.size()));
   for (std::int64_t row = 0; row < height; ++row) {
-    const double y = static_cast<double>(row) - middle_y;
+    const double y = row - middle_y;
     for (std::int64_t column = 0; column < width; ++column) {
-      const double x = static_cast<double>(column) - middle_x,
+      const double x = column - middle_x,
                    to_x = std::nearbyint(from.a * x + from.b * y + from.c + middle_x),
                    to_y = std::nearbyint(from.d * x + from.e * y + from.f + middle_y);
-      if (to_x < 0 || to_y < 0 || to_x >= static_cast<double>(width) ||
-          to_y >= static_cast<double>(height))
-        continue;
+      if (to_x < 0 || to_y < 0 || to_x >= width || to_y >= height) continue;
       const auto place = static_cast<std::int64_t>(to_y) * width + static_cast<std::int64_t>(to_x);
       std::copy_n(&before[3 * place], 3, &image.pixels[3 * (row * width + column)]);
     }
   }
 }
 
-double height_of(const Image& image) { return static_cast<double>(image.size.height); }
-double width_of(const Image& image) { return static_cast<double>(image.size.width); }
+double height_of(const Image& image) { return image.size.height; }
+double width_of(const Image& image) { return image.size.width; }
 
-float factor_of(double strength) { return static_cast<float>(1 + 0.99 * strength); }
+float factor_of(double strength) { return 1 + 0.99 * strength; }
 
 /// An operation changes an image by `strength`, -1 to 1: a bin over 30, and a sign.
 using Operation = void (*)(Image& image, double strength, int bin);
@@ -153,7 +149,7 @@ constexpr Operation kOperations[] = {
     [](Image& image, double strength, int) { adjust_contrast(image, factor_of(strength)); },
     [](Image& image, double strength, int) { adjust_sharpness(image, factor_of(strength)); },
     [](Image& image, double, int bin) { posterize(image, 8 - (bin + 2) / 5); },
-    [](Image& image, double, int bin) { solarize(image, 255 - 8.5f * static_cast<float>(bin)); },
+    [](Image& image, double, int bin) { solarize(image, 255 - 8.5f * bin); },
     [](Image& image, double, int) { stretch_contrast(image); },
     [](Image& image, double, int) { equalize(image); }};
 
@@ -174,8 +170,8 @@ void TrivialAugment::declare(OptionRows& rows) {
 
 void TrivialAugment::apply(Image& image, Random& random) const {
   if (!on) return;
-  const auto operation = static_cast<int>(random.below(std::size(kOperations)));
-  const int bin = static_cast<int>(random.below(kBins));
+  const int operation = random.below(std::size(kOperations));
+  const int bin = random.below(kBins);
   const bool negative = random.below(2) == 1;
   apply_operation(image, operation, bin, negative);
 }

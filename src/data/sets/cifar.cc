@@ -54,7 +54,7 @@ class Cifar10 : public Dataset {
     }
   }
 
-  std::int64_t size() const override { return records_ * static_cast<std::int64_t>(files_.size()); }
+  std::int64_t size() const override { return records_ * std::ssize(files_); }
   int classes() const override { return kClasses; }
   std::int32_t label(std::int64_t index) const override { return labels_[index]; }
   const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
@@ -98,9 +98,8 @@ OpenedData open_cifar10_files(const std::filesystem::path& directory, std::int64
       look_into("cifar10", "@(cifar-10-batches-bin/|cifar-10-binary.tar.gz?(.part))", directory,
                 folder / "data_batch_1.bin");
   const auto open = [&](const std::vector<std::string>& files, const char* part) {
-    const auto about =
-        fmt::format("CIFAR-10, {} {} images from {}",
-                    records * static_cast<std::int64_t>(files.size()), part, folder.string());
+    const auto about = fmt::format("CIFAR-10, {} {} images from {}", records * std::ssize(files),
+                                   part, folder.string());
     return std::make_unique<Cifar10>(folder, files, records, whole, about, advice);
   };
   auto train = open({"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",

@@ -2,8 +2,6 @@
 // all ranks of a host share one copy.
 #pragma once
 
-#include <sys/stat.h>
-
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +9,8 @@
 #include <mutex>
 #include <span>
 #include <string_view>
+
+#include "src/files/file.h"
 
 namespace lockstep {
 
@@ -26,8 +26,6 @@ class DataFile {
   /// ends the message: what to do.
   DataFile(const std::filesystem::path& path, std::int64_t bytes, std::string_view advice,
            const Part& each = {});
-  ~DataFile();
-  DataFile& operator=(DataFile&&) = delete;  ///< neither copied nor moved
 
   /// Fills `to` with the bytes from `offset` on. Throws Error that names the file if its size or
   /// content has changed since construction. A new modification time alone is no change: the
@@ -36,14 +34,9 @@ class DataFile {
   std::uint32_t checksum() const { return checksum_; }  ///< crc32c() at construction
 
  private:
-  void fill(std::int64_t offset, std::span<std::uint8_t> to) const;
-  struct stat status() const;
-  void require_unchanged() const;
   std::uint32_t checksum_now(const Part& each = {}) const;
 
-  const std::filesystem::path path_;
-  const std::int64_t bytes_;
-  int descriptor_ = -1;
+  const InputFile file_;
   std::uint32_t checksum_ = 0;
   mutable std::atomic<std::int64_t> time_;  ///< modification, in ns, of the content with checksum_
   mutable std::mutex mutex_;                ///< guards computing the checksum again

@@ -55,7 +55,7 @@ auto fits(const char* pattern) {
 std::optional<std::string> other_data(std::string_view own, const fs::path& folder,
                                       const std::vector<std::string>& names) {
   for (const Sign& sign : kSigns) {
-    const auto found = std::find_if(names.begin(), names.end(), fits(sign.pattern));
+    const auto found = std::ranges::find_if(names, fits(sign.pattern));
     if (found == names.end()) continue;
     if (sign.set == own) return {};
     return fmt::format(fmt::runtime(sign.advice), fmt::arg("set", sign.set),
@@ -71,7 +71,7 @@ std::string download(std::string_view set, const char* downloaded, const fs::pat
   std::error_code error;
   const std::vector<std::string> names = names_in(directory, error);
   const bool usable = error ? error == std::errc::no_such_file_or_directory
-                            : std::all_of(names.begin(), names.end(), fits(downloaded));
+                            : std::ranges::all_of(names, fits(downloaded));
   return fmt::format("Download the data set: scripts/get_data.sh {} {}", set,
                      usable ? directory.string() : "NEW_FOLDER");
 }
@@ -103,7 +103,7 @@ std::vector<std::string> names_in(const fs::path& directory, std::error_code& er
     if (name.string().starts_with(".")) continue;
     names.push_back(entry->is_directory(ignored) ? (name / "").string() : name.string());
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 

@@ -53,7 +53,7 @@ void draw(int digit, Random& random, std::uint8_t* pixels) {
                 scale = 1 / std::max(dx * dx + dy * dy, 1e-6f);
     for (int row = 0; row < kDigitSide; ++row) {
       for (int column = 0; column < kDigitSide; ++column) {
-        const float x = static_cast<float>(column) - from.x, y = static_cast<float>(row) - from.y,
+        const float x = column - from.x, y = row - from.y,
                     along = std::clamp((x * dx + y * dy) * scale, 0.0f, 1.0f),
                     away_x = x - along * dx, away_y = y - along * dy;
         float& best = nearest[row * kDigitSide + column];

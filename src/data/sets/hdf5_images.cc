@@ -86,8 +86,7 @@ std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& pa
                                  std::string_view advice) {
   std::vector<float> values = reader.values(name);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    require(values[i] >= 0 && values[i] <= static_cast<float>(high) &&
-                values[i] == std::floor(values[i]),
+    require(values[i] >= 0 && values[i] <= high && values[i] == std::floor(values[i]),
             "{}: number {} of \"{}\" is {}, not a whole number from 0 to {}. {}", path, i, name,
             values[i], high, advice);
   }
@@ -101,8 +100,7 @@ OpenedData open_hdf5_images(const DataSource& source) {
           "{} has images of {}x{}x{} and test.h5 of {}x{}x{}. Resize the images of one file.",
           (directory / "train.h5").string(), train.size.height, train.size.width,
           train.size.channels, test.size.height, test.size.width, test.size.channels);
-  const std::int32_t last = std::max(*std::max_element(train.labels.begin(), train.labels.end()),
-                                     *std::max_element(test.labels.begin(), test.labels.end()));
+  const std::int32_t last = std::max(std::ranges::max(train.labels), std::ranges::max(test.labels));
   std::vector<std::string> numbers;
   for (std::int32_t label = 0; label <= std::max(last, 1); ++label)
     numbers.push_back(std::to_string(label));
@@ -117,7 +115,7 @@ OpenedData open_hdf5_test_images(const DataSource& source, const DataOfCheckpoin
   const std::filesystem::path file = source.place.folder() / "test.h5";
   ImageStore test = read_file(file);
   // The labels of both files have one order.
-  const auto classes = static_cast<std::int32_t>(trained.class_names.size());
+  const std::int32_t classes = trained.class_names.size();
   std::set<std::int32_t> unknown(test.labels.begin(), test.labels.end());
   unknown.erase(unknown.begin(), unknown.lower_bound(classes));
   if (!unknown.empty()) {

@@ -43,7 +43,7 @@ OpenedData open_folder(const DataSource& source) {
           "data set folder needs the folder of its images. Pass --data DIR with "
           "DIR/train/CLASS/IMAGE and "
           "DIR/test/CLASS/IMAGE.");
-  if (source.images.size > 0) return open_photos(source);
+  if (source.images.size > 0) return photo_files(find_images(source), source, nullptr);
   DataSource undivided = source;  // --validation divides any data set in memory
   undivided.validation = {};
   const ImageIndex index = find_images(undivided);
@@ -65,8 +65,8 @@ OpenedData open_folder(const DataSource& source) {
 }
 
 OpenedData open_test_folder(const DataSource& source, const DataOfCheckpoint& trained) {
-  if (source.images.size > 0) return open_test_photos(source, trained);
   ImageIndex index = find_test_images(source, trained);
+  if (source.images.size > 0) return photo_files(std::move(index), source, &trained);
   const LabelledFiles& files = index.parts[index.parts[kTest].size() > 0 ? kTest : kValidation];
   std::pair<std::string, ImageSize> first;
   return test_images(read_part(files, source.images.channels(), first), trained, "image files",

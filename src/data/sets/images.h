@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "src/base/crc32c.h"
 #include "src/data/dataset.h"
 
 namespace lockstep {
@@ -24,21 +24,37 @@ struct ImageStore {
   std::vector<std::string> files = {};  ///< their paths; empty: they are no files
 };
 
-/// crc32c() of the bytes of `values`.
-template <class T>
-std::uint32_t crc32c_of(const std::vector<T>& values) {
-  return crc32c({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
-}
-
 /// All numbers of an array, each in [0, high]. Throws Error that names the first other one;
 /// `advice` ends it.
 std::vector<float> whole_numbers(const Hdf5Reader& reader, const std::string& path,
                                  const std::string& name, std::int64_t high,
                                  std::string_view advice);
 
-/// Images in memory as a data set. `about` is Dataset::describe().
-std::unique_ptr<Dataset> stored_images(const SampleFormat& format, ImageStore store, int classes,
-                                       std::string about);
+/// Images in memory as a data set. `about` is Dataset::describe(). Any number of threads may read.
+class StoredImages : public Dataset {
+ public:
+  StoredImages(const SampleFormat& format, ImageStore store, int classes, std::string about)
+      : Dataset(format), store_(std::move(store)), classes_(classes), about_(std::move(about)) {}
+
+  std::int64_t size() const override { return std::ssize(store_.labels); }
+  int classes() const override { return classes_; }
+  std::int32_t label(std::int64_t index) const override { return store_.labels[index]; }
+  std::string file(std::int64_t index) const override {
+    return store_.files.empty() ? "" : store_.files[index];
+  }
+  const std::uint8_t* stored(std::int64_t index, std::uint8_t*) const override {
+    return store_.pixels.data() + index * store_.size.count();
+  }
+  std::string describe() const override { return about_; }
+  std::size_t bytes() const override {
+    return store_.pixels.size() + store_.labels.size() * sizeof(std::int32_t);
+  }
+
+ private:
+  ImageStore store_;
+  int classes_;
+  std::string about_;
+};
 
 /// A data set of two stores of images of one size, standardised by the training images' mean and
 /// deviation. `name` and `from` are for people.

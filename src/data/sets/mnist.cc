@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "src/base/check.h"
-#include "src/base/crc32c.h"
 #include "src/base/text.h"
+#include "src/data/checksum.h"
 #include "src/data/sets/data_folder.h"
 #include "src/data/sets/images.h"
 
@@ -50,8 +50,8 @@ void read_up_to(std::size_t count, gzFile file, const fs::path& path, const std:
   for (int got = 1; bytes.size() < count && got > 0;) {
     const std::size_t begin = bytes.size(), part = std::min(count - begin, kPart);
     bytes.resize(begin + part);
-    got = gzread(file, bytes.data() + begin, static_cast<unsigned>(part));
-    bytes.resize(begin + static_cast<std::size_t>(std::max(got, 0)));
+    got = gzread(file, bytes.data() + begin, part);
+    bytes.resize(begin + std::max(got, 0));
     int error = Z_OK;
     std::string what = gzerror(file, &error);
     if (error == Z_ERRNO) fail_to_open(path, errno, advice);
@@ -156,8 +156,7 @@ Idx read_idx(fs::path file_path, const Idx* labels, const std::string& advice) {
     fail("{} contains {} images and {} contains {} labels. {}", path, idx.count,
          labels->path.string(), labels->count, advice);
   }
-  const std::size_t wanted =
-      idx.header + static_cast<std::size_t>(idx.count) * (labels ? kDigitPixels : 1);
+  const std::size_t wanted = idx.header + idx.count * (labels ? kDigitPixels : 1);
   read(wanted + 1);
   require(idx.bytes.size() >= wanted,
           "{} contains {} bytes, and its header promises {}: it is truncated. {}", path,
@@ -175,9 +174,7 @@ ImageStore read_part(const Files& files, const std::string& part, const std::str
   identity += fmt::format(
       "{0}{1}-images-idx3-ubyte = crc32c {2:08x}\n{0}{1}-labels-idx1-ubyte = crc32c {3:08x}\n",
       files.prefix, part, crc32c_of(images.bytes), crc32c_of(labels.bytes));
-  const auto skip = [](const Idx& file) {
-    return file.bytes.begin() + static_cast<std::ptrdiff_t>(file.header);
-  };
+  const auto skip = [](const Idx& file) { return file.bytes.begin() + file.header; };
   ImageStore store{kDigitFormat.size, {}, {skip(labels), labels.bytes.end()}};
   images.bytes.erase(images.bytes.begin(), skip(images));
   store.pixels = std::move(images.bytes);
@@ -229,8 +226,8 @@ OpenedData open_mnist(const DataSource& source) {
   const auto part = [&](ImageStore& store, const char* what) {
     const auto about = fmt::format("{}, {} {} images from {}", files.emnist() ? "EMNIST" : "MNIST",
                                    store.labels.size(), what, files.option());
-    return stored_images(kDigitFormat, std::move(store), static_cast<int>(pair.class_names.size()),
-                         about);
+    return std::make_unique<StoredImages>(kDigitFormat, std::move(store), pair.class_names.size(),
+                                          about);
   };
   pair.train = part(train, "training");
   pair.test = part(test, "test");

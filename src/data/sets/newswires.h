@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -20,10 +19,6 @@ inline constexpr SampleFormat kNewswireFormat{.kind = SampleFormat::Kind::words,
 inline constexpr int kTopics = 46;
 /// "cocoa", "grain", ...: kTopics of them.
 std::vector<std::string> topic_names();
-
-/// Writes kNewswireLength words (i32) to `buffer`: the last of `text`, and padding in front.
-/// Returns `buffer`.
-const std::uint8_t* store_newswire(std::span<const std::int32_t> text, std::uint8_t* buffer);
 
 /// `directory` holds reuters.h5, which scripts/convert_reuters.py makes of Keras' reuters.npz: the
 /// arrays values (the words of all texts), offsets (of each text in it, and their end) and labels,

@@ -31,7 +31,7 @@ template <class F>
 void fill(const Frame& frame, Pixels& pixels, F value) {
   for (int row = 0; row < kImageSide; ++row) {
     for (int column = 0; column < kImageSide; ++column) {
-      const auto x = static_cast<float>(column), y = static_cast<float>(row);
+      const float x = column, y = row;
       pixels[row * kImageSide + column] = value(frame.u(x, y), frame.v(x, y));
     }
   }
@@ -114,7 +114,7 @@ void paint(int label, Random& random, std::uint8_t* planes) {
   for (int c = 0; c < kImageChannels; ++c) {
     for (int i = 0; i < kImagePlane; ++i) {
       const float clean = back.at(i, c) + mask[i] * (front.at(i, c) - back.at(i, c));
-      const float noisy = clean + (static_cast<float>(grain[c * kImagePlane + i]) - 127.5f) * noise;
+      const float noisy = clean + (grain[c * kImagePlane + i] - 127.5f) * noise;
       planes[c * kImagePlane + i] = static_cast<std::uint8_t>(std::clamp(noisy, 0.0f, 255.0f));
     }
   }

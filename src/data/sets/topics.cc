@@ -5,6 +5,7 @@
 
 #include "src/data/sets/generated.h"
 #include "src/data/sets/newswires.h"
+#include "src/data/sets/stored_texts.h"
 
 namespace lockstep {
 namespace {
@@ -23,7 +24,7 @@ void draw(int topic, Random& random, std::uint8_t* bytes) {
                                                place * place * place);
     text[i] = kFirstWord + (of_topic ? 1000 + topic * kWordsOfTopic + any % kWordsOfTopic : any);
   }
-  store_newswire({text.data(), length}, bytes);
+  store_words({text.data(), length}, kNewswireLength, bytes);
 }
 
 OpenedData open(const DataSource& source) {

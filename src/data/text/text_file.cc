@@ -28,7 +28,7 @@ std::string read_text_file(const std::filesystem::path& file) {
   const std::size_t invalid = invalid_utf8(text);
   if (invalid == text.npos) return text;
   const std::string before = with_unix_ends(text.substr(0, invalid));
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto line = 1 + std::ranges::count(before, '\n');
   fail(
       "{} is no text in UTF-8: byte 0x{:02X} in line {}. Convert it, such as with iconv -f "
       "WINDOWS-1252 -t UTF-8.",

@@ -95,7 +95,7 @@ constexpr std::int32_t kShifts[] = {
 }  // namespace
 
 bool is_word_part(char32_t c) {
-  const auto* const after = std::upper_bound(std::begin(kSeparators), std::end(kSeparators), c);
+  const auto* const after = std::ranges::upper_bound(kSeparators, c);
   const std::ptrdiff_t begun = after - std::begin(kSeparators);
   return begun % 2 == 0 && (begun == 0 || after[-1] != c);
 }

@@ -9,24 +9,6 @@
 namespace lockstep {
 namespace {
 
-/// The bytes of the character at `i`; 0: they are not UTF-8.
-std::size_t length_at(std::string_view text, std::size_t i) {
-  const auto byte = [&](std::size_t k) -> unsigned {
-    return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0;
-  };
-  const auto continues = [&](std::size_t k) { return (byte(k) & 0xC0) == 0x80; };
-  const unsigned first = byte(0), second = byte(1);
-  if (first < 0x80) return 1;
-  if (first < 0xC2 || first > 0xF4 || !continues(1)) return 0;
-  if (first < 0xE0) return 2;
-  if (!continues(2)) return 0;
-  // Longer forms than needed, surrogates, and code points beyond the last.
-  if (first < 0xF0)
-    return (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ? 0 : 3;
-  if ((first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F)) return 0;
-  return continues(3) ? 4 : 0;
-}
-
 char32_t decode(std::string_view text, std::size_t i, std::size_t length) {
   constexpr unsigned kMasks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
   char32_t c = static_cast<unsigned char>(text[i]) & kMasks[length];
@@ -35,21 +17,25 @@ char32_t decode(std::string_view text, std::size_t i, std::size_t length) {
   return c;
 }
 
+/// The bytes of the character at `i`; 0: they are not UTF-8.
+std::size_t length_at(std::string_view text, std::size_t i) {
+  constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // others are longer than needed
+  const auto first = static_cast<unsigned char>(text[i]);
+  if (first < 0x80) return 1;
+  const std::size_t length = 2 + (first >= 0xE0) + (first >= 0xF0);
+  if (first < 0xC2 || first > 0xF4 || text.size() - i < length) return 0;
+  for (const char next : text.substr(i + 1, length - 1))
+    if ((next & 0xC0) != 0x80) return 0;
+  const char32_t c = decode(text, i, length);
+  const bool surrogate = c >= 0xD800 && c < 0xE000;
+  return c < kLeast[length] || surrogate || c > 0x10FFFF ? 0 : length;
+}
+
 void append(std::string& word, char32_t c) {
-  const auto add = [&](char32_t bits) { word += static_cast<char>(bits); };
-  if (c < 0x80) return add(c);
-  if (c < 0x800) {
-    add(0xC0 | c >> 6);
-  } else {
-    if (c < 0x10000) {
-      add(0xE0 | c >> 12);
-    } else {
-      add(0xF0 | c >> 18);
-      add(0x80 | (c >> 12 & 0x3F));
-    }
-    add(0x80 | (c >> 6 & 0x3F));
-  }
-  add(0x80 | (c & 0x3F));
+  constexpr char32_t kMarks[] = {0, 0xC0, 0xE0, 0xF0};
+  int left = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000);  // bytes after the first
+  word += static_cast<char>(kMarks[left] | c >> 6 * left);
+  while (left-- > 0) word += static_cast<char>(0x80 | (c >> 6 * left & 0x3F));
 }
 
 }  // namespace
@@ -102,7 +88,7 @@ Vocabulary Vocabulary::of(const std::vector<std::string_view>& texts, std::size_
     for_each_word(text, [&](std::string_view word) { ++counts[std::string(word)]; });
   std::vector<std::pair<std::int64_t, std::string>> order;
   for (const auto& [word, count] : counts) order.emplace_back(-count, word);
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   order.resize(std::min(order.size(), most));
   std::vector<std::string> words;
   for (auto& [count, word] : order) words.push_back(std::move(word));

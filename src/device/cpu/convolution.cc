@@ -75,14 +75,15 @@ Plan direct(const CpuMeans& means, const ConvolutionSpec& spec) {
   }
   return library::convolution(spec);
 }
-Plan winograd2(const CpuMeans& means, const ConvolutionSpec& spec) {
-  Plan plan = means.kernels.winograd2(spec);
+/// `kernel` has a plan, or null for another layer.
+template <auto kernel>
+Plan kernel_or_direct(const CpuMeans& means, const ConvolutionSpec& spec) {
+  Plan plan = (means.kernels.*kernel)(spec);
   return plan ? std::move(plan) : direct(means, spec);
 }
-Plan winograd4(const CpuMeans& means, const ConvolutionSpec& spec) {
-  Plan plan = means.kernels.winograd4(spec);
-  return plan ? std::move(plan) : direct(means, spec);
-}
+constexpr auto winograd2 = kernel_or_direct<&Kernels::winograd2>,
+               winograd4 = kernel_or_direct<&Kernels::winograd4>,
+               depthwise = kernel_or_direct<&Kernels::depthwise>;
 Plan matrix_units(const CpuMeans& means, const ConvolutionSpec& spec) {
   Plan plan = direct(means, spec);
   if (!matrix_units_serve(spec) || !has_matrix_units()) return plan;
@@ -90,10 +91,6 @@ Plan matrix_units(const CpuMeans& means, const ConvolutionSpec& spec) {
 }
 Plan lines(const CpuMeans& means, const ConvolutionSpec& spec) {
   return means.kernels.lines(direct(means, spec), spec);
-}
-Plan depthwise(const CpuMeans& means, const ConvolutionSpec& spec) {
-  Plan plan = means.kernels.depthwise(spec);
-  return plan ? std::move(plan) : direct(means, spec);
 }
 Plan fastest(const CpuMeans& means, const ConvolutionSpec& spec) {
   if (spec.groups > 1) return depthwise(means, spec);
@@ -109,15 +106,15 @@ constexpr std::array kConvolutions{
     ConvolutionEntry{"auto", "the fastest algorithm for a layer's shape and type", fastest},
     ConvolutionEntry{"direct", "direct sums: the smallest rounding errors", direct},
     ConvolutionEntry{"winograd2", "Winograd's F(2x2,3x3) and F(2x2,5x5), else direct sums",
-                     winograd2, "Winograd"},
+                     winograd2},
     ConvolutionEntry{"winograd4", "Winograd's F(4x4,3x3) and F(4x4,5x5), else direct sums",
-                     winograd4, "Winograd"},
+                     winograd4},
     ConvolutionEntry{"matrix_units", "bf16 weight gradients on AMX tiles, the rest by direct sums",
-                     matrix_units, "by matrix units"},
+                     matrix_units},
     ConvolutionEntry{"lines", "fp32 weight gradients of few channels by filter lines, else direct",
-                     lines, "by lines"},
+                     lines},
     ConvolutionEntry{"depthwise", "depthwise filters of 3x3, 5x5 and 7x7, else direct sums",
-                     depthwise, "depthwise"},
+                     depthwise},
 };
 
 }  // namespace

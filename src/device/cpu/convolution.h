@@ -24,8 +24,6 @@ struct ConvolutionEntry {
   /// the spec and the instruction set, never on measurements. Portable plans do not depend on the
   /// instruction set.
   std::unique_ptr<AffinePlan> (*plan)(const CpuMeans& means, const ConvolutionSpec& spec);
-  /// The part of implementation() that distinguishes a plan from direct sums.
-  std::string_view mark = {};
 };
 
 /// "auto" is first and chooses among the others.

@@ -36,18 +36,10 @@ class Depthwise : public AffinePlan {
   }
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
-    stream.enqueue([=, this, threads = stream.threads()] {
-      auto* const filter = static_cast<float*>(scratch);
-      transpose_filter(threads, w.as<float>(), filter, false);
-      convolve(threads, forward_, x.as<T>(), filter, b.as<float>(), y.as<T>(), spec_.relu);
-    });
+    run(stream, forward_, x, w, b.as<float>(), y, static_cast<float*>(scratch));
   }
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
-    stream.enqueue([=, this, threads = stream.threads()] {
-      auto* const filter = static_cast<float*>(scratch);
-      transpose_filter(threads, w.as<float>(), filter, true);
-      convolve(threads, backward_, dy.as<T>(), filter, nullptr, dx.as<T>(), false);
-    });
+    run(stream, backward_, dy, w, nullptr, dx, static_cast<float*>(scratch));
   }
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
     stream.enqueue([=, this, threads = stream.threads()] {
@@ -85,8 +77,7 @@ class Depthwise : public AffinePlan {
     const std::int64_t stride = spec_.stride;
     for (std::int64_t rest = 0; rest < stride; ++rest) {
       const std::int64_t first = rest + spec_.pad - spec_.kernel + 1;  // times the stride
-      const std::int64_t from =
-          (first % stride + stride) % stride == 0 ? 0 : stride - (first % stride + stride) % stride;
+      const std::int64_t from = (stride - first % stride) % stride;
       axes.push_back({.count = ceil_div(in_[extent] - rest, stride),
                       .inputs = out_[extent],
                       .taps = static_cast<int>(ceil_div(spec_.kernel - from, stride)),
@@ -100,6 +91,15 @@ class Depthwise : public AffinePlan {
   }
 
   std::int64_t sums_count() const { return groups_ * registers_ * taps_ * kLanes; }
+
+  void run(Stream& stream, const Pass& pass, View from, View w, const float* bias, View to,
+           float* filter) const {
+    stream.enqueue([=, this, &pass, threads = stream.threads()] {
+      const bool backward = &pass == &backward_;
+      transpose_filter(threads, w.as<float>(), filter, backward);
+      convolve(threads, pass, from.as<T>(), filter, bias, to.as<T>(), spec_.relu && !backward);
+    });
+  }
 
   /// to [tap][channel] = w [channel][tap], or its taps in reverse order.
   void transpose_filter(int threads, const float* w, float* to, bool turned) const {

@@ -211,44 +211,31 @@ LineFunction<T> best_width(const Axis& axis, Widths<N...>) {
   return best;
 }
 
-/// Strides of 1 and 2 have tiles; others have single pixels.
+/// Strides of 1 and 2 have tiles; others have single pixels. A whole filter has 3, 5 or 7 taps; a
+/// phase of backward data has fewer, at stride 1.
 template <class T>
 LineFunction<T> line_function(const Axis& axis) {
   constexpr DepthwiseWidths kWidths;
-  const auto step1 = [&]<int Taps>(std::integral_constant<int, Taps>) {
-    return best_width<T, Taps, 1>(axis, kWidths);
+  LineFunction<T> found = nullptr;
+  const auto consider = [&]<int Taps>(std::integral_constant<int, Taps>) {
+    if (axis.taps != Taps) return;
+    found = best_width<T, Taps, 1>(axis, kWidths);
+    if constexpr (Taps == 3 || Taps >= 5) {
+      if (axis.step == 2) found = best_width<T, Taps, 2>(axis, kWidths);
+    }
   };
-  const auto any_step = [&]<int Taps>(std::integral_constant<int, Taps> taps) {
-    return axis.step == 2 ? best_width<T, Taps, 2>(axis, kWidths) : step1(taps);
-  };
-  switch (axis.taps) {
-    case 1:
-      return step1(std::integral_constant<int, 1>());
-    case 2:
-      return step1(std::integral_constant<int, 2>());
-    case 3:
-      return any_step(std::integral_constant<int, 3>());
-    case 4:
-      return step1(std::integral_constant<int, 4>());
-    case 5:
-      return any_step(std::integral_constant<int, 5>());
-    default:
-      return any_step(std::integral_constant<int, 7>());
-  }
+  [&]<int... Taps>(Widths<Taps...>) { (consider(std::integral_constant<int, Taps>()), ...); }
+  (Widths<1, 2, 3, 4, 5, 7>());
+  return found;
 }
 template <class T>
 SumsFunction<T> sums_function(const Axis& axis) {
   const auto any_step = [&]<int Taps>(std::integral_constant<int, Taps>) {
     return axis.step == 2 ? add_depthwise_line<Taps, 2, T> : add_depthwise_line<Taps, 1, T>;
   };
-  switch (axis.taps) {
-    case 3:
-      return any_step(std::integral_constant<int, 3>());
-    case 5:
-      return any_step(std::integral_constant<int, 5>());
-    default:
-      return any_step(std::integral_constant<int, 7>());
-  }
+  if (axis.taps == 3) return any_step(std::integral_constant<int, 3>());
+  if (axis.taps == 5) return any_step(std::integral_constant<int, 5>());
+  return any_step(std::integral_constant<int, 7>());
 }
 
 }  // namespace

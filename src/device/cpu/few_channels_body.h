@@ -30,10 +30,10 @@ class Lines : public OtherPasses {
                                          1, in_[0])) {}
 
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    stream.enqueue(
-        [=, this, x = x.as<float>(), dy = dy.as<float>(), dw = dw.as<float>(), db = db.as<float>(),
-         scratch = static_cast<float*>(scratch),
-         threads = stream.threads()] { weights_gradient(threads, x, dy, dw, db, scratch); });
+    stream.enqueue([=, this, threads = stream.threads()] {
+      weights_gradient(threads, x.as<float>(), dy.as<float>(), dw.as<float>(), db.as<float>(),
+                       static_cast<float*>(scratch));
+    });
   }
   std::size_t scratch_bytes() const override {
     const std::int64_t own = sums_count() + padded_count() + in_[0] * out_[3];

@@ -10,10 +10,10 @@
 namespace lockstep {
 
 struct Kernels {
-  int lanes;           ///< floats in a register
-  bool bf16_products;  ///< Winograd's algorithm multiplies bf16 for 3x3 filters, even channels
+  int lanes;  ///< floats in a register
   /// Winograd's algorithm with tiles of 2x2 and of 4x4 outputs, for filters of 3x3 and 5x5 at
-  /// stride 1 whose channels and filters fit registers. null: another layer.
+  /// stride 1 whose channels and filters fit registers. AVX-512 bf16 multiplies bf16 for 3x3
+  /// filters and even channels. null: another layer.
   std::unique_ptr<AffinePlan> (*winograd2)(const ConvolutionSpec&);
   std::unique_ptr<AffinePlan> (*winograd4)(const ConvolutionSpec&);
   /// A plan that computes the weights gradient by lines of the filter, for few channels, in fp32 at

@@ -30,7 +30,6 @@ namespace lockstep::KERNELS {
 const Kernels& kernels() {
   static const Kernels kKernels = [] {
     Kernels kernels = avx512::kernels();
-    kernels.bf16_products = true;
     kernels.winograd2 = make_winograd<2>;
     kernels.winograd4 = make_winograd<4>;
     return kernels;
@@ -40,7 +39,6 @@ const Kernels& kernels() {
 #else
 const Kernels& kernels() {
   static constexpr Kernels kKernels{kLanes,
-                                    kBf16Products,
                                     make_winograd<2>,
                                     make_winograd<4>,
                                     make_lines,

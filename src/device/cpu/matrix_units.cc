@@ -156,9 +156,9 @@ class MatrixUnitsConvolution : public OtherPasses {
       dy_places_.push_back(y < out_[1] && x < out_[2] ? (y * out_[2] + x) * out_[3] : -1);
     }
 
-    const std::int64_t x = (odd_ ? 2 : 1) * column_tiles_ * x_stride();
-    const std::int64_t dy = filter_tiles_ * dy_stride();
-    images_ = std::clamp<std::int64_t>(kCache / (2 * (x + dy)), 1, in_[0]);
+    x_image_ = (odd_ ? 2 : 1) * column_tiles_ * x_stride();
+    dy_image_ = filter_tiles_ * dy_stride();
+    images_ = std::clamp<std::int64_t>(kCache / (2 * (x_image_ + dy_image_)), 1, in_[0]);
     // All pairs with both pixels, then the columns of one more tile.
     padded_count_ = std::max((2 * pairs_ + 1) * in_[3] + columns_ + kTile,
                              (in_[1] + 2 * pad_) * pitch_ * in_[3]);
@@ -168,21 +168,19 @@ class MatrixUnitsConvolution : public OtherPasses {
     };
     sums_ = reserve(sums_count(), sizeof(float));
     bias_ = reserve(in_[0] * out_[3], sizeof(float));
-    x_ = reserve(images_ * x, sizeof(Bfloat16));
-    dy_ = reserve(images_ * dy, sizeof(Bfloat16));
+    x_ = reserve(images_ * x_image_, sizeof(Bfloat16));
+    dy_ = reserve(images_ * dy_image_, sizeof(Bfloat16));
     padded_ = reserve(images_ * padded_count_, sizeof(Bfloat16));
     scratch_ = places.bytes();
-    x_image_ = x;
-    dy_image_ = dy;
   }
 
   void backward_weights(Stream& stream, View x, View dy, View dw, View db, void* scratch) override {
-    stream.enqueue([=, this, x = x.as<Bfloat16>(), dy = dy.as<Bfloat16>(), dw = dw.as<float>(),
-                    db = db.as<float>(), scratch = static_cast<std::byte*>(scratch),
-                    threads = stream.threads()] {
-      weights_gradient(threads, x, dy, dw, scratch);
-      if (db == nullptr) return;
-      bias_gradient(threads, dy, out_, db, reinterpret_cast<float*>(scratch + bias_));
+    stream.enqueue([=, this, threads = stream.threads()] {
+      auto* const places = static_cast<std::byte*>(scratch);
+      weights_gradient(threads, x.as<Bfloat16>(), dy.as<Bfloat16>(), dw.as<float>(), places);
+      if (!db) return;
+      bias_gradient(threads, dy.as<Bfloat16>(), out_, db.as<float>(),
+                    reinterpret_cast<float*>(places + bias_));
     });
   }
   std::size_t scratch_bytes() const override {

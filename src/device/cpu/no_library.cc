@@ -1,7 +1,5 @@
 // Builds without oneDNN. The instruction sets are those of the processor.
 
-#include <algorithm>
-
 #include "src/base/table.h"
 #include "src/device/cpu/instruction_set.h"
 #include "src/device/cpu/library.h"
@@ -15,18 +13,7 @@ namespace {
       "-DLOCKSTEP_ONEDNN=ON.");
 }
 
-/// The sets in use. "auto" is none of them.
-std::span<const InstructionSet>& sets() {
-  static std::span<const InstructionSet> within = instruction_sets().subspan(1);
-  return within;
-}
-
-const InstructionSet& widest() {
-  const auto all = sets();
-  const auto found =
-      std::find_if(all.rbegin(), all.rend(), [](const auto& set) { return set.runs_here(); });
-  return found == all.rend() ? all.front() : *found;
-}
+const InstructionSet* limit = nullptr;  ///< the widest set that may be used; null: any
 
 }  // namespace
 
@@ -38,17 +25,20 @@ std::unique_ptr<AffinePlan> dense(const DenseSpec&) { fail_without(); }
 std::unique_ptr<ProductPlan> product(const ProductSpec&) { fail_without(); }
 
 bool limit_to(std::string_view set) {
-  const InstructionSet& asked = find(instruction_sets(), set);
-  const auto count = static_cast<std::size_t>(&asked - instruction_sets().data());
-  sets() = instruction_sets().subspan(1, count);
-  return widest().kernels == asked.kernels;
+  limit = &find(instruction_sets(), set);
+  return limit->runs_here();
 }
 
 bool uses(std::string_view set) {
-  const InstructionSet* found = find_or_null(sets(), set);
-  return found && found->runs_here();
+  const InstructionSet& asked = find(instruction_sets(), set);
+  return asked.runs_here() && (limit == nullptr || &asked <= limit);
 }
 
-std::string set_in_use() { return std::string(widest().in_words); }
+std::string set_in_use() {
+  std::string_view words;
+  for (const InstructionSet& set : instruction_sets().subspan(1))
+    if (uses(set.name)) words = set.in_words;
+  return std::string(words);
+}
 
 }  // namespace lockstep::library

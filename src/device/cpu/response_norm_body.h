@@ -92,18 +92,18 @@ class CpuResponseNorm : public ResponseNormPlan {
 
   void forward(Stream& stream, View x, View y) override {
     dispatch_vectors(x.type, [&]<class T>(T*) {
-      stream.enqueue([this, x = x.as<T>(), y = y.as<T>(), threads = stream.threads()] {
-        by_power([&](auto power) { forward_as(threads, x, y, power); });
+      stream.enqueue([=, this, threads = stream.threads()] {
+        by_power([&](auto power) { forward_as(threads, x.as<T>(), y.as<T>(), power); });
       });
     });
   }
 
   void backward(Stream& stream, View x, View dy, View dx, void* /*scratch*/) override {
     dispatch_vectors(x.type, [&]<class T>(T*) {
-      stream.enqueue(
-          [this, x = x.as<T>(), dy = dy.as<T>(), dx = dx.as<T>(), threads = stream.threads()] {
-            by_power([&](auto power) { backward_as(threads, x, dy, dx, power); });
-          });
+      stream.enqueue([=, this, threads = stream.threads()] {
+        by_power(
+            [&](auto power) { backward_as(threads, x.as<T>(), dy.as<T>(), dx.as<T>(), power); });
+      });
     });
   }
 

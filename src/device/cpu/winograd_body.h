@@ -61,12 +61,13 @@ class Winograd : public AffinePlan {
 
  private:
   /// The layout of scratch, in bytes, for a pass from `in` channels to `out`. The factors are
-  /// filters and tiles; in a weights gradient both are tiles, and the filters' part has the sums.
+  /// filters, which are first, and tiles. In a weights gradient both are tiles, and the sums are
+  /// first.
   struct Room {
     std::int64_t tiles;  ///< of a block
     /// Elements from point to point.
     std::int64_t filter_point, in_point, out_point;
-    std::int64_t filter = 0, in_tiles = 0, out_tiles = 0, zeros = 0, bias = 0, total = 0;
+    std::int64_t in_tiles = 0, out_tiles = 0, zeros = 0, bias = 0, total = 0;
 
     Room(const Winograd& plan, std::int64_t in, std::int64_t out, bool weights) {
       constexpr std::int64_t kFactor = sizeof(F), kSum = sizeof(float);
@@ -90,7 +91,7 @@ class Winograd : public AffinePlan {
       filter_point = odd(blocks(weights ? in : out) * (weights ? out : in) * kBlock, of_filter);
       in_point = odd(blocks(in) * tiles * kBlock, kFactor);
       out_point = odd(blocks(out) * tiles * kBlock, of_out);
-      in_tiles = filter + kPoints * filter_point * of_filter;
+      in_tiles = kPoints * filter_point * of_filter;
       out_tiles = in_tiles + kPoints * in_point * kFactor;
       zeros = out_tiles + kPoints * out_point * of_out;
       bias = zeros + std::max(in, out) * kSum + kLine;
@@ -252,7 +253,7 @@ class Winograd : public AffinePlan {
     const Shape &source = backward ? out_ : in_, &result = backward ? in_ : out_;
     const std::int64_t in = source[3], out = result[3];
     const Room room(*this, in, out, false);
-    F* const filters = reinterpret_cast<F*>(scratch + room.filter);
+    F* const filters = reinterpret_cast<F*>(scratch);
     const T* const zeros = make_zeros<T>(scratch, room);
     transform_filters(threads, w, filters, room.filter_point, backward);
     const std::int64_t pad = backward ? R - 1 - spec_.pad : spec_.pad;
@@ -311,7 +312,7 @@ class Winograd : public AffinePlan {
                         std::byte* scratch) const {
     const std::int64_t channels = in_[3], filters = out_[3];
     const Room room(*this, channels, filters, true);
-    float* const sums = reinterpret_cast<float*>(scratch + room.filter);
+    float* const sums = reinterpret_cast<float*>(scratch);
     F* const data = reinterpret_cast<F*>(scratch + room.in_tiles);
     F* const gradients = reinterpret_cast<F*>(scratch + room.out_tiles);
     const T* const zeros = make_zeros<T>(scratch, room);

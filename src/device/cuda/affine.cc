@@ -23,28 +23,30 @@ using Chosen = std::shared_ptr<const Plan>;
 class CudaAffine : public AffinePlan {
  public:
   /// `work`: the forward pass without bias and ReLU.
-  CudaAffine(Planner& planner, Convolution work, const PlanInput& input, bool relu, bool biases)
-      : work_(std::move(work)), relu_(relu), biases_(biases) {
+  CudaAffine(const Libraries& libraries, Convolution work, const PlanInput& input, bool relu,
+             bool biases)
+      : work_(std::move(work)), biases_(biases) {
     expect(work_.type != Type::i32, "the libraries of a GPU lack this type");
     Convolution fused = work_;
     fused.bias = biases;
     fused.relu = relu && !work_.dense();
-    forward_ = planner.choose(fused);
-    if (forward_ != nullptr) fused_bias_ = biases, fused_relu_ = fused.relu;
-    if (forward_ == nullptr) forward_ = required(planner, Pass::forward);
+    forward_ = choose(libraries, fused);
+    adds_bias_ = biases && forward_ == nullptr;
+    adds_relu_ = relu && !(forward_ != nullptr && fused.relu);
+    if (forward_ == nullptr) forward_ = required(libraries, Pass::forward);
     if (input.training && input.input_gradient)
-      backward_data_ = required(planner, Pass::backward_data);
+      backward_data_ = required(libraries, Pass::backward_data);
     if (input.training && !input.frozen)
-      backward_weights_ = required(planner, Pass::backward_weights);
+      backward_weights_ = required(libraries, Pass::backward_weights);
     plan_scratch(input.training);
   }
 
   void forward(Stream& stream, View x, View w, View b, View y, void* scratch) override {
     const Places at(scratch, *this);
-    const View bias = fused_bias_ ? narrowed(stream, b, at.vector) : View{};
+    const View bias = biases_ && !adds_bias_ ? narrowed(stream, b, at.vector) : View{};
     forward_->run(stream, {x.data, narrowed(stream, w, at.weights).data, bias.data, y.data},
                   at.workspace);
-    if (adds_bias() || adds_relu()) add_bias(stream, y, adds_bias() ? b : View{}, relu_);
+    if (adds_bias_ || adds_relu_) add_bias(stream, y, adds_bias_ ? b : View{}, adds_relu_);
   }
 
   void backward_data(Stream& stream, View dy, View w, View dx, void* scratch) override {
@@ -65,14 +67,10 @@ class CudaAffine : public AffinePlan {
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
   std::string implementation() const override {
-    return forward_->name() + (adds_bias() ? " and bias" : adds_relu() ? " and ReLU" : "");
+    return forward_->name() + (adds_bias_ ? " and bias" : adds_relu_ ? " and ReLU" : "");
   }
 
  private:
-  /// Whether forward_ leaves them to a kernel of its own.
-  bool adds_bias() const { return biases_ && !fused_bias_; }
-  bool adds_relu() const { return relu_ && !fused_relu_; }
-
   /// The layout of scratch: weights or their gradient in the plan's type, biases in that type or
   /// partial sums of db, and the engine's workspace.
   struct Places {
@@ -83,10 +81,10 @@ class CudaAffine : public AffinePlan {
           workspace(vector + plan.vector_bytes_) {}
   };
 
-  Chosen required(Planner& planner, Pass pass) const {
+  Chosen required(const Libraries& libraries, Pass pass) const {
     Convolution work = work_;
     work.pass = pass;
-    Chosen plan = planner.choose(work);
+    Chosen plan = choose(libraries, work);
     require(plan != nullptr,
             "no library has a kernel for {} on this device; try another --precision", work.text());
     return plan;
@@ -119,14 +117,15 @@ class CudaAffine : public AffinePlan {
   }
 
   Convolution work_;
-  bool relu_, biases_, fused_bias_ = false, fused_relu_ = false;
+  bool biases_, adds_bias_, adds_relu_;  ///< forward_ leaves them to a kernel of its own
   Chosen forward_, backward_data_, backward_weights_;
   std::size_t weights_bytes_ = 0, vector_bytes_ = 0, scratch_bytes_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const ConvolutionSpec& spec) {
+std::unique_ptr<AffinePlan> make_convolution(const Libraries& libraries,
+                                             const ConvolutionSpec& spec) {
   Convolution work;
   work.type = spec.input.type;
   work.x = spec.input.x;
@@ -135,10 +134,10 @@ std::unique_ptr<AffinePlan> make_convolution(Planner& planner, const Convolution
   work.stride = {spec.stride, spec.stride};
   work.pad = {spec.pad_height(), spec.pad};
   work.dilation = {spec.dilation, spec.dilation};
-  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu, spec.biases);
+  return std::make_unique<CudaAffine>(libraries, work, spec.input, spec.relu, spec.biases);
 }
 
-std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec) {
+std::unique_ptr<AffinePlan> make_dense(const Libraries& libraries, const DenseSpec& spec) {
   const std::int64_t batch = spec.input.x[0] / spec.layers, in = spec.input.x.row();
   Convolution work;
   work.type = spec.input.type;
@@ -147,11 +146,11 @@ std::unique_ptr<AffinePlan> make_dense(Planner& planner, const DenseSpec& spec) 
   work.y = {batch, 1, 1, spec.features};
   work.layers = spec.layers;
   work.tf32 = spec.tf32;
-  if (spec.layers > 1 && planner.choose(work) == nullptr) {
-    return std::make_unique<StackedDense>(make_dense(planner, StackedDense::one_of(spec)),
+  if (spec.layers > 1 && choose(libraries, work) == nullptr) {
+    return std::make_unique<StackedDense>(make_dense(libraries, StackedDense::one_of(spec)),
                                           spec.layers);
   }
-  return std::make_unique<CudaAffine>(planner, work, spec.input, spec.relu, spec.biases);
+  return std::make_unique<CudaAffine>(libraries, work, spec.input, spec.relu, spec.biases);
 }
 
 }  // namespace lockstep::cuda

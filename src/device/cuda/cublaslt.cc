@@ -8,7 +8,6 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
-#include <array>
 #include <numeric>
 
 #include "src/base/check.h"
@@ -138,31 +137,22 @@ struct Product {
   Layout a, b, d;
 };
 
-/// "cuBLASLt 66 tile 20 stages 3 split 1 ...": the algorithm with its settings.
+/// "cuBLASLt 66 tile 20 stages 3 split 1": the algorithm with its settings.
 std::string name_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
-  std::string text = "cuBLASLt ";
-  const auto add = [&](const char* title, auto attribute, auto value) {
+  const auto setting = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    std::int32_t value = 0;
     std::size_t written = 0;
     lt().MatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
-    text += fmt::format("{}{}", title, value);
+    return value;
   };
-  const std::pair<const char*, cublasLtMatmulAlgoConfigAttributes_t> attributes[] = {
-      {"", CUBLASLT_ALGO_CONFIG_ID},
-      {" tile ", CUBLASLT_ALGO_CONFIG_TILE_ID},
-      {" stages ", CUBLASLT_ALGO_CONFIG_STAGES_ID},
-      {" split ", CUBLASLT_ALGO_CONFIG_SPLITK_NUM},
-      {" reduction ", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME},
-      {" swizzle ", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING},
-      {" custom ", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION}};
-  for (const auto& [title, attribute] : attributes) add(title, attribute, std::int32_t{0});
-  add(" inner ", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, std::uint16_t{0});
-  add(" cluster ", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, std::uint16_t{0});
-  return text;
+  return fmt::format("cuBLASLt {} tile {} stages {} split {}", setting(CUBLASLT_ALGO_CONFIG_ID),
+                     setting(CUBLASLT_ALGO_CONFIG_TILE_ID), setting(CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                     setting(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
 }
 
 class Multiplication final : public Plan {
  public:
-  Multiplication(cublasLtHandle_t handle, std::shared_ptr<const Product> product,
+  Multiplication(cublasLtHandle_t handle, std::unique_ptr<const Product> product,
                  const cublasLtMatmulHeuristicResult_t& found)
       : handle_(handle),
         product_(std::move(product)),
@@ -188,7 +178,7 @@ class Multiplication final : public Plan {
 
  private:
   cublasLtHandle_t handle_;
-  std::shared_ptr<const Product> product_;  // shared by all plans of a piece of work
+  std::unique_ptr<const Product> product_;
   cublasLtMatmulAlgo_t algorithm_;
   std::size_t workspace_bytes_;
   std::string name_;
@@ -201,10 +191,9 @@ class Cublaslt : public Library {
   }
   ~Cublaslt() override { lt().Destroy(handle_); }
 
-  Plans plans(const Convolution& work, std::size_t most) const override {
-    Plans plans;
-    if (!work.dense() || work.relu) return plans;  // its ReLU makes 0 of NaN
-    const auto product = std::make_shared<const Product>(work, numerics_);
+  std::shared_ptr<const Plan> plan(const Convolution& work) const override {
+    if (!work.dense() || work.relu) return nullptr;  // its ReLU makes 0 of NaN
+    auto product = std::make_unique<const Product>(work, numerics_);
     Owned<cublasLtMatmulPreference_t, &Functions::MatmulPreferenceDestroy> preference;
     check(lt().MatmulPreferenceCreate(&preference.handle), "cublasLtMatmulPreferenceCreate");
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
@@ -222,24 +211,14 @@ class Cublaslt : public Library {
       prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
              std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     }
-    std::array<cublasLtMatmulHeuristicResult_t, 32> found;
+    cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     const cublasStatus_t status = lt().MatmulAlgoGetHeuristic(
         handle_, product->desc.handle, product->a.handle, product->b.handle, product->d.handle,
-        product->d.handle, preference.handle, static_cast<int>(std::min(most, found.size())),
-        found.data(), &count);
-    if (status != CUBLAS_STATUS_SUCCESS) return plans;
-    for (int i = 0; i < count; ++i) {
-      if (found[i].state == CUBLAS_STATUS_SUCCESS) {
-        plans.push_back(std::make_shared<Multiplication>(handle_, product, found[i]));
-      }
-    }
-    return plans;
-  }
-
-  std::string version() const override {
-    const std::size_t version = lt().GetVersion();
-    return fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+        product->d.handle, preference.handle, /*requestedAlgoCount=*/1, &found, &count);
+    if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
+      return nullptr;
+    return std::make_shared<Multiplication>(handle_, std::move(product), found);
   }
 
  private:

@@ -1,10 +1,9 @@
-#include "src/device/cuda/cudnn.h"
-
 #include <cudnn_frontend.h>
 
 #include <unordered_map>
 
 #include "src/base/check.h"
+#include "src/device/cuda/plan.h"
 
 namespace lockstep::cuda {
 namespace {
@@ -91,38 +90,6 @@ std::vector<fe::NumericalNote_t> unwanted(Numerics numerics, const Convolution& 
   return notes;
 }
 
-}  // namespace
-
-struct Cudnn::Body {
-  Numerics numerics;
-  cudnnHandle_t handle = nullptr;  ///< null: plans for a device that this machine lacks
-  /// Empty if there is a handle.
-  std::shared_ptr<fe::DeviceProperties> properties = std::make_shared<fe::DeviceProperties>();
-
-  ~Body() {
-    if (handle != nullptr) cudnnDestroy(handle);
-  }
-
-  /// A graph with its engines found and filtered; null: there are none. Engines with a workspace
-  /// above kMostWorkspace are left out.
-  std::shared_ptr<graph::Graph> found(const Convolution& c) const {
-    if (c.layers > 1 || c.fp32_result) return nullptr;
-    auto g = std::make_shared<graph::Graph>();
-    describe(*g, c);
-    if (handle == nullptr) g->set_device_properties(properties);
-    require_good(g->validate(), c.text().c_str());
-    if (g->build_operation_graph(handle).is_bad()) return nullptr;
-    if (g->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
-      return nullptr;
-    g->deselect_numeric_notes(unwanted(numerics, c));
-    g->deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
-    g->deselect_workspace_greater_than(kMostWorkspace);
-    return g;
-  }
-};
-
-namespace {
-
 std::string name_of_plan(const graph::Graph& g, std::int64_t index) {
   std::string name;
   require_good(g.get_plan_name_at_index(index, name), "the name of a plan");
@@ -131,7 +98,7 @@ std::string name_of_plan(const graph::Graph& g, std::int64_t index) {
 
 class FoundPlan final : public Plan {
  public:
-  FoundPlan(cudnnHandle_t handle, std::shared_ptr<graph::Graph> g, std::int64_t index)
+  FoundPlan(cudnnHandle_t handle, std::unique_ptr<graph::Graph> g, std::int64_t index)
       : handle_(handle), graph_(std::move(g)), index_(index), name_(name_of_plan(*graph_, index)) {
     std::int64_t bytes = 0;
     require_good(graph_->get_workspace_size_plan_at_index(index, bytes), name_.c_str());
@@ -150,52 +117,59 @@ class FoundPlan final : public Plan {
 
  private:
   cudnnHandle_t handle_;
-  std::shared_ptr<graph::Graph> graph_;  // shared by all plans of a convolution
+  std::unique_ptr<graph::Graph> graph_;
   std::int64_t index_;
   std::string name_;
   std::size_t workspace_bytes_ = 0;
 };
 
+class Cudnn final : public Library {
+ public:
+  Cudnn(Numerics numerics, const std::string& properties) : numerics_(numerics) {
+    if (properties.empty()) {
+      const cudnnStatus_t status = cudnnCreate(&handle_);
+      require(status == CUDNN_STATUS_SUCCESS, "{} does not start: {}", version_text(),
+              cudnnGetErrorString(status));
+    } else {
+      require_good(properties_->deserialize({properties.begin(), properties.end()}),
+                   "properties of the device");
+    }
+  }
+  ~Cudnn() override {
+    if (handle_ != nullptr) cudnnDestroy(handle_);
+  }
+
+  std::shared_ptr<const Plan> plan(const Convolution& c) const override {
+    if (c.layers > 1 || c.fp32_result) return nullptr;
+    auto g = std::make_unique<graph::Graph>();
+    describe(*g, c);
+    if (handle_ == nullptr) g->set_device_properties(properties_);
+    require_good(g->validate(), c.text().c_str());
+    if (g->build_operation_graph(handle_).is_bad()) return nullptr;
+    if (g->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
+      return nullptr;
+    g->deselect_numeric_notes(unwanted(numerics_, c));
+    g->deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
+    g->deselect_workspace_greater_than(kMostWorkspace);
+    const std::int64_t count = g->get_execution_plan_count();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (g->build_plan_at_index(i).is_good())
+        return std::make_shared<FoundPlan>(handle_, std::move(g), i);
+    }
+    return nullptr;
+  }
+
+ private:
+  Numerics numerics_;
+  cudnnHandle_t handle_ = nullptr;  ///< null: plans for a device that this machine lacks
+  /// Empty if there is a handle.
+  std::shared_ptr<fe::DeviceProperties> properties_ = std::make_shared<fe::DeviceProperties>();
+};
+
 }  // namespace
 
-Cudnn::Cudnn(Numerics numerics, const std::string& properties) : body_(std::make_unique<Body>()) {
-  body_->numerics = numerics;
-  if (properties.empty()) {
-    const cudnnStatus_t status = cudnnCreate(&body_->handle);
-    require(status == CUDNN_STATUS_SUCCESS, "{} does not start: {}", version_text(),
-            cudnnGetErrorString(status));
-  } else {
-    require_good(body_->properties->deserialize({properties.begin(), properties.end()}),
-                 "properties of the device");
-  }
-}
-
-Cudnn::~Cudnn() = default;
-
-Plans Cudnn::plans(const Convolution& work, std::size_t most) const {
-  Plans result;
-  const auto g = body_->found(work);
-  const std::int64_t count = g ? g->get_execution_plan_count() : 0;
-  for (std::int64_t i = 0; i < count && result.size() < most; ++i) {
-    if (g->build_plan_at_index(i).is_good())
-      result.push_back(std::make_shared<FoundPlan>(body_->handle, g, i));
-  }
-  return result;
-}
-
-std::string Cudnn::version() const { return version_text(); }
-
-std::string Cudnn::properties() const {
-  fe::DeviceProperties of_handle;
-  if (body_->handle != nullptr) {
-    // cuDNN accepts a handle or a device number, and the front end passes every number >= 0.
-    of_handle.set_device_id(-1).set_handle(body_->handle);
-    require_good(of_handle.build(), "properties of the device");
-  }
-  const auto& known = body_->handle != nullptr ? of_handle : *body_->properties;
-  std::vector<std::uint8_t> text;
-  require_good(known.serialize(text), "properties of the device");
-  return {text.begin(), text.end()};
+std::unique_ptr<Library> make_cudnn(Numerics numerics, const std::string& properties) {
+  return std::make_unique<Cudnn>(numerics, properties);
 }
 
 }  // namespace lockstep::cuda

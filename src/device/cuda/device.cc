@@ -9,10 +9,8 @@
 
 #include "src/base/check.h"
 #include "src/base/round_up.h"
-#include "src/device/cuda/cudnn.h"
 #include "src/device/cuda/layers.h"
 #include "src/device/cuda/libraries.h"
-#include "src/device/cuda/planner.h"
 #include "src/device/cuda/runtime.h"
 
 namespace lockstep {
@@ -130,10 +128,10 @@ class CudaDevice final : public Device {
     check_cuda(cudaGetDeviceProperties(&properties_, index_), "cudaGetDeviceProperties");
     const cuda::Numerics numerics{options.deterministic, options.tf32};
     const CudaLibraries libraries = find_cuda_libraries();
-    cudnn_ = std::make_unique<cuda::Cudnn>(numerics);
+    versions_ = fmt::format("{}, {}", libraries.cudnn.text(), libraries.cublaslt.text());
+    cudnn_ = cuda::make_cudnn(numerics);
     cublaslt_ = cuda::make_cublaslt(numerics);
-    planner_ = std::make_unique<cuda::Planner>(
-        std::vector<const cuda::Library*>{cudnn_.get(), cublaslt_.get()});
+    libraries_ = {cudnn_.get(), cublaslt_.get()};
     traits_ = {
         .description = fmt::format("cuda:{} ({}, {:.1f} GiB)", index_, properties_.name,
                                    static_cast<double>(properties_.totalGlobalMem) / (1 << 30)),
@@ -146,13 +144,16 @@ class CudaDevice final : public Device {
         .batches_products = true,
         .lanes = cuda::kLanes,
         .run_ahead = 4};
-    pin_ = [index](std::byte* data, std::size_t bytes) { return page_lock(index, data, bytes); };
+    pin_ = [index](std::byte* data, std::size_t bytes) {
+      use(index);
+      check_cuda(cudaHostRegister(data, bytes, cudaHostRegisterPortable), "cudaHostRegister");
+      return Memory(data, [](std::byte* p) { cudaHostUnregister(p); });
+    };
   }
 
   std::string arithmetic(Type) const override {
-    return fmt::format("{}, {} on {} (sm_{}{}){}{}", cudnn_->version(), cublaslt_->version(),
-                       properties_.name, properties_.major, properties_.minor,
-                       options_.deterministic ? ", deterministic" : "",
+    return fmt::format("{} on {} (sm_{}{}){}{}", versions_, properties_.name, properties_.major,
+                       properties_.minor, options_.deterministic ? ", deterministic" : "",
                        options_.tf32 ? ", tf32" : "");
   }
 
@@ -169,28 +170,37 @@ class CudaDevice final : public Device {
     check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cuda_of(stream)),
                "cudaMemcpyAsync");
   }
-  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override;
+  std::unique_ptr<Graph> capture(Stream& stream, const std::function<void()>& body) override {
+    CUstream_st* const cuda = cuda_of(stream);
+    CudaHandle<cudaGraph_t, cudaGraphDestroy> graph;
+    // Captures only this thread: other threads may allocate meanwhile.
+    check_cuda(cudaStreamBeginCapture(cuda, cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+    try {
+      body();
+    } catch (...) {
+      cudaStreamEndCapture(cuda, &graph.handle);
+      cudaGetLastError();
+      throw;
+    }
+    check_cuda(cudaStreamEndCapture(cuda, &graph.handle), "cudaStreamEndCapture");
+    return std::make_unique<CudaGraph>(graph.handle);
+  }
 
   std::unique_ptr<AffinePlan> convolution(const ConvolutionSpec& spec) override {
-    return cuda::make_convolution(*planner_, spec);
+    return cuda::make_convolution(libraries_, spec);
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
-    return cuda::make_dense(*planner_, spec);
+    return cuda::make_dense(libraries_, spec);
   }
   std::unique_ptr<ResponseNormPlan> response_norm(const ResponseNormSpec& spec) override {
     return cuda::make_response_norm(spec);
   }
   std::unique_ptr<ProductPlan> product(const ProductSpec& spec) override {
-    return cuda::make_product(*planner_, spec);
+    return cuda::make_product(libraries_, spec);
   }
 
  private:
-  static Memory page_lock(int index, std::byte* data, std::size_t bytes) {
-    use(index);
-    check_cuda(cudaHostRegister(data, bytes, cudaHostRegisterPortable), "cudaHostRegister");
-    return Memory(data, [](std::byte* p) { cudaHostUnregister(p); });
-  }
-
   static Memory allocate_host(std::size_t bytes) {
     void* data = nullptr;
     check_memory(cudaHostAlloc(&data, bytes + kPageBytes, cudaHostAllocPortable), bytes,
@@ -227,30 +237,13 @@ class CudaDevice final : public Device {
   DeviceOptions options_;
   int index_;
   cudaDeviceProp properties_{};
-  std::unique_ptr<cuda::Cudnn> cudnn_;
-  std::unique_ptr<cuda::Library> cublaslt_;
-  std::unique_ptr<cuda::Planner> planner_;
+  std::string versions_;
+  std::unique_ptr<cuda::Library> cudnn_, cublaslt_;
+  cuda::Libraries libraries_;  ///< in the order of preference
 };
 
-std::unique_ptr<Graph> CudaDevice::capture(Stream& stream, const std::function<void()>& body) {
-  CUstream_st* const cuda = cuda_of(stream);
-  CudaHandle<cudaGraph_t, cudaGraphDestroy> graph;
-  // Captures only this thread: other threads may allocate meanwhile.
-  check_cuda(cudaStreamBeginCapture(cuda, cudaStreamCaptureModeThreadLocal),
-             "cudaStreamBeginCapture");
-  try {
-    body();
-  } catch (...) {
-    cudaStreamEndCapture(cuda, &graph.handle);
-    cudaGetLastError();
-    throw;
-  }
-  check_cuda(cudaStreamEndCapture(cuda, &graph.handle), "cudaStreamEndCapture");
-  return std::make_unique<CudaGraph>(graph.handle);
-}
-
-/// The number of devices, and the runtime's reason if there are none. A machine without a driver
-/// has none.
+/// The number of devices that this process may use, and the runtime's reason if there are none. A
+/// machine without a driver has none.
 std::pair<int, cudaError_t> count_devices() {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
@@ -260,8 +253,6 @@ std::pair<int, cudaError_t> count_devices() {
 
 }  // namespace
 
-int cuda_device_count() { return count_devices().first; }
-
 std::string why_no_cuda_device() {
   const auto [count, result] = count_devices();
   if (count > 0) return {};
@@ -270,7 +261,7 @@ std::string why_no_cuda_device() {
 }
 
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
-  const int count = cuda_device_count();
+  const int count = count_devices().first;
   require(count > 0, "{}; use --device cpu", why_no_cuda_device());
   const std::string refused = refusal(find_cuda_libraries());
   require(refused.empty(), "{}", refused);

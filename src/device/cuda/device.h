@@ -9,15 +9,12 @@
 
 namespace lockstep {
 
-/// The number of devices that this process may use. CUDA_VISIBLE_DEVICES chooses and orders them; a
-/// slice of a GPU (MIG) is a device. 0: no device or no driver.
-int cuda_device_count();
-
 /// absence() on this machine. Empty: there is a device.
 std::string why_no_cuda_device();
 
-/// The device of this rank on the host. If there are more ranks than devices, ranks share them in
-/// turn. Throws Error if there is no device.
+/// The device of this rank on the host. CUDA_VISIBLE_DEVICES chooses and orders them; a slice of a
+/// GPU (MIG) is a device. If there are more ranks than devices, ranks share them in turn. Throws
+/// Error if there is no device.
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
 
 }  // namespace lockstep

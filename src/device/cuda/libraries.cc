@@ -33,8 +33,8 @@ bool serves(const LibraryVersion& library) {
 }
 
 std::string text_of(const LibraryVersion& library) {
-  return fmt::format("{} {} (compiled with {}, {})", library.name, version(library.found),
-                     version(library.compiled), library.path);
+  return fmt::format("{} (compiled with {}, {})", library.text(), version(library.compiled),
+                     library.path);
 }
 
 }  // namespace
@@ -58,9 +58,9 @@ CudaLibraries find_cuda_libraries() {
 std::string refusal(const CudaLibraries& libraries) {
   if (!libraries.odd_cudnn_parts.empty()) {
     return fmt::format(
-        "cuDNN {} finds another version of its parts {}; let LD_LIBRARY_PATH name only one "
+        "{} finds another version of its parts {}; let LD_LIBRARY_PATH name only one "
         "installation of cuDNN",
-        version(libraries.cudnn.found), fmt::join(libraries.odd_cudnn_parts, ", "));
+        libraries.cudnn.text(), fmt::join(libraries.odd_cudnn_parts, ", "));
   }
   for (const LibraryVersion* library : {&libraries.cudnn, &libraries.cublaslt, &libraries.nccl}) {
     if (serves(*library)) continue;
@@ -79,8 +79,8 @@ std::string refusal(const CudaLibraries& libraries) {
 std::string advice(const CudaLibraries& libraries, int major) {
   const int found = libraries.cublaslt.found;
   if (major < 10 || major > 11 || found < 120800 || found > 130100) return {};
-  return fmt::format("cuBLASLt {} may give wrong results on this GPU; install CUDA 13.0.3 or later",
-                     version(found));
+  return libraries.cublaslt.text() +
+         " may give wrong results on this GPU; install CUDA 13.0.3 or later";
 }
 
 std::string absence(int error, bool driver) {
@@ -89,6 +89,8 @@ std::string absence(int error, bool driver) {
   if (result == cudaErrorNoDevice || !driver) return fmt::format("no CUDA device ({})", reason);
   return fmt::format("the CUDA device does not work: {}", reason);
 }
+
+std::string LibraryVersion::text() const { return fmt::format("{} {}", name, version(found)); }
 
 std::string CudaLibraries::text() const {
   return fmt::format("CUDA {} (compiled with {}, driver for {}), {}, {}, {}",

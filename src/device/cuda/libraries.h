@@ -10,6 +10,9 @@ struct LibraryVersion {
   std::string name;
   int compiled = 0, found = 0;  ///< 91900: cuDNN 9.19.0; 22809: NCCL 2.28.9; 13000: CUDA 13.0
   std::string path;             ///< empty: linked statically
+
+  /// "cuDNN 9.19.0": the one that was found.
+  std::string text() const;
 };
 
 struct CudaLibraries {

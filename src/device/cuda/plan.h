@@ -58,8 +58,6 @@ class Plan {
   virtual const std::string& name() const = 0;
 };
 
-using Plans = std::vector<std::shared_ptr<const Plan>>;
-
 /// The kernels that are allowed.
 struct Numerics {
   /// Only kernels whose results are bitwise identical in every run.
@@ -72,15 +70,24 @@ struct Numerics {
 class Library {
  public:
   virtual ~Library() = default;
-  /// At most `most` plans for `work`, in the library's order of preference. Empty: the library does
-  /// not support the work.
-  virtual Plans plans(const Convolution& work, std::size_t most) const = 0;
-  /// "cuDNN 9.19.0"
-  virtual std::string version() const = 0;
+  /// The plan that the library prefers for `work`. null: the library does not support the work.
+  virtual std::shared_ptr<const Plan> plan(const Convolution& work) const = 0;
 };
+
+/// cuDNN on the calling thread's device, without engines that are compiled at run time, which takes
+/// up to a second each, and without those whose workspace exceeds 1 GiB. With `properties`, cuDNN's
+/// JSON of a device that this machine lacks, everything works except Plan::run(). Throws Error with
+/// cuDNN's reason.
+std::unique_ptr<Library> make_cudnn(Numerics numerics, const std::string& properties = {});
 
 /// cuBLASLt on the calling thread's device: only Convolution::dense() without ReLU, also in layers,
 /// with fused bias. Throws Error with cuBLAS' reason.
 std::unique_ptr<Library> make_cublaslt(Numerics numerics);
+
+/// They must outlive the plans.
+using Libraries = std::vector<const Library*>;
+
+/// The plan of the first library that supports the work. null: none does.
+std::shared_ptr<const Plan> choose(const Libraries& libraries, const Convolution& work);
 
 }  // namespace lockstep::cuda

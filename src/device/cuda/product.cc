@@ -105,11 +105,11 @@ std::unique_ptr<ProductPlan> make_row_product(const ProductSpec& spec) {
   return std::make_unique<RowProduct>(spec);
 }
 
-std::unique_ptr<ProductPlan> make_product(Planner& planner, const ProductSpec& spec) {
+std::unique_ptr<ProductPlan> make_product(const Libraries& libraries, const ProductSpec& spec) {
   const bool planned = spec.result == spec.type || spec.result == Type::f32;
   if (planned && !(spec.transposed_a && spec.transposed_b)) {
     const Convolution work = as_dense_layers(spec);
-    if (auto plan = planner.choose(work))
+    if (auto plan = choose(libraries, work))
       return std::make_unique<LibraryProduct>(work.pass, std::move(plan));
   }
   return make_row_product(spec);

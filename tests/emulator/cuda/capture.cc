@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "tests/emulator/cuda/report.h"
-
 namespace emulator {
 namespace {
 
@@ -163,7 +161,6 @@ cudaError_t launch(CUgraphExec_st& executable, CUstream_st& stream) {
     return invalidate(*stream.capture, "cudaGraphLaunch in a capture",
                       cudaErrorStreamCaptureUnsupported);
   }
-  ++statistics().graph_launches;
   Point begin = stream.point, end;
   begin.add(executable.last_launch);
   const std::vector<Node>& nodes = executable.graph.content->nodes;

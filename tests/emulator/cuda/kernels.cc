@@ -68,8 +68,6 @@ bool run_launch(const Launch& launch) {
     set_sticky_error(cudaErrorIllegalAddress);
     return true;
   }
-  ++statistics().kernels;
-  statistics().threads += long{launch.grid} * launch.block;
   block_dim.x = launch.block;
   grid_dim.x = launch.grid;
   const auto* const begin = reinterpret_cast<const char*>(launch.parameters.data());

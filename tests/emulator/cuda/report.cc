@@ -1,13 +1,11 @@
 #include "tests/emulator/cuda/report.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -55,8 +53,6 @@ Settings read_environment() {
   result.order = order_of_work();
   result.seed = number_of("EMULATOR_SEED", 1, ~std::uint64_t{0});
   result.devices = static_cast<int>(number_of("EMULATOR_DEVICES", 1, 64));
-  result.memory = number_of("EMULATOR_MEMORY", 8192, std::uint64_t{1} << 20) << 20;
-  result.statistics = number_of("EMULATOR_STATISTICS", 0, 1) == 1;
   result.fail_call = 0;
   const std::string text = value_of("EMULATOR_FAIL");
   const std::size_t space = text.find(' ');
@@ -65,19 +61,6 @@ Settings read_environment() {
                      parse(text.substr(space + 1), result.fail_call) && result.fail_call > 0;
   if (!text.empty() && !whole) refuse("EMULATOR_FAIL", "a function and a number, \"cudaMalloc 7\"");
   return result;
-}
-
-int report_file() {
-  static const int file = [] {
-    const std::string path = value_of("EMULATOR_REPORT");
-    if (path.empty()) return STDERR_FILENO;
-    const int opened = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (opened >= 0) return opened;
-    std::fprintf(stderr, "emulator: cannot open EMULATOR_REPORT \"%s\": %s. Name another file.\n",
-                 path.c_str(), std::strerror(errno));
-    _exit(kExitReported);
-  }();
-  return file;
 }
 
 struct Reports {
@@ -90,20 +73,9 @@ Reports& reports() {
 }
 
 /// Before main, so that a wrong setting stops each program, also one that calls nothing.
-[[gnu::constructor]] void begin() {
-  report_file();
-  settings();
-}
+[[gnu::constructor]] void begin() { settings(); }
 
 [[gnu::destructor(101)]] void end() {
-  const Statistics& ran = statistics();
-  if (settings().statistics) {
-    print((std::to_string(ran.kernels) + " kernels with " + std::to_string(ran.threads) +
-           " threads and " + std::to_string(ran.shuffles) + " shuffles, " +
-           std::to_string(ran.library_calls) + " copies and calls of libraries, " +
-           std::to_string(ran.graph_launches) + " launches of graphs")
-              .c_str());
-  }
   const std::lock_guard lock(reports().mutex);
   for (const auto& [kind, count] : reports().counts)
     print((std::to_string(count) + " times: " + kind).c_str());
@@ -119,18 +91,13 @@ const Settings& settings() {
   return *all;
 }
 
-Statistics& statistics() {
-  static auto* const all = new Statistics;
-  return *all;
-}
-
 void print(const char* text) {
   char line[1024];
   const int written = std::snprintf(line, sizeof line - 1, "emulator[%d]: %s", getpid(), text);
   const auto length = std::min<std::size_t>(written, sizeof line - 2);
   line[length] = '\n';
   // One call, so that lines of several processes do not mix. A failure cannot be told to anybody.
-  [[maybe_unused]] const auto ignored = write(report_file(), line, length + 1);
+  [[maybe_unused]] const auto ignored = write(STDERR_FILENO, line, length + 1);
 }
 
 void stop(const std::string& reason) {

@@ -22,20 +22,12 @@ struct Settings {
   Order order;
   std::uint64_t seed;
   int devices;
-  std::size_t memory;       ///< bytes of each GPU
   std::string fail;         ///< a function, or "kernel"; empty: nothing fails
   std::uint64_t fail_call;  ///< the number of its call, from 1
-  bool statistics;
 };
 const Settings& settings();
 
-/// Counts of all that ran.
-struct Statistics {
-  long kernels = 0, threads = 0, shuffles = 0, library_calls = 0, graph_launches = 0;
-};
-Statistics& statistics();
-
-/// Writes one line to the file of reports. Safe in a signal handler.
+/// Writes one line to stderr. Safe in a signal handler.
 void print(const char* text);
 
 /// Prints the reason and ends the process with kExitReported.

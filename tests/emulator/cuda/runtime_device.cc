@@ -30,10 +30,12 @@ int driver_unique_id(cudaUUID_t* id, int device) {
 /// device.cc adds a page to each large block, to align it. The page counts as outside.
 std::size_t slack_of(std::size_t bytes) { return bytes > kPage ? kPage : 0; }
 
+constexpr std::size_t kMemory = std::size_t{8} << 30;  ///< bytes of each GPU
+
 void* allocate(std::size_t bytes, std::size_t slack) {
   Region& memory = device_memory();
-  if (bytes == 0 || bytes > settings().memory) return nullptr;
-  if (memory.allocated(current_device()) + bytes > settings().memory) return nullptr;
+  if (bytes == 0 || bytes > kMemory) return nullptr;
+  if (memory.allocated(current_device()) + bytes > kMemory) return nullptr;
   return memory.allocate(bytes, slack, current_device());
 }
 
@@ -138,7 +140,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     std::strcpy(properties->name, "emulated GPU");
     properties->uuid = emulator::unique_id(device);
     properties->pciBusID = device + 1;
-    properties->totalGlobalMem = emulator::settings().memory;
+    properties->totalGlobalMem = emulator::kMemory;
     properties->major = 9;
     properties->warpSize = 32;
     properties->maxThreadsPerBlock = 1024;

@@ -58,7 +58,6 @@ bool run(const OperationPtr& operation) {
   if (state().sticky == cudaSuccess) {
     begin_running(operation->number, operation->clock);
     if (!operation->begun) {
-      if (!work.touches.empty()) ++statistics().library_calls;
       for (const Touch& touch : work.touches)
         if (touch.data != nullptr) check_range(touch.data, touch.bytes, touch.writes);
     }

@@ -40,10 +40,9 @@ std::atomic<int> sums = 0;
 
 /// NCCL would wait without end.
 void wait_while(const std::string& what, const std::function<bool()>& busy) {
-  const char* const patience = std::getenv("EMULATOR_PATIENCE");
-  const std::chrono::seconds most(patience != nullptr ? std::atoi(patience) : 20);
+  constexpr std::chrono::seconds kMost(20);
   for (const auto begin = std::chrono::steady_clock::now(); busy();) {
-    if (std::chrono::steady_clock::now() - begin > most) return emulator::report(what);
+    if (std::chrono::steady_clock::now() - begin > kMost) return emulator::report(what);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/emulator/emulator.h"
-
 namespace lockstep::cuda {
 namespace {
 
@@ -71,14 +69,14 @@ void add_products(const Convolution& c, float* x, float* w, float* y) {
   }
 }
 
-/// The sums of the taps [begin, begin + step, ...] of all images, from `image` on, in x, w or y.
-void add_up(const Convolution& c, Floats& x, Floats& w, Floats& y, std::int64_t image, int begin,
-            int step) {
+/// The sums of the taps of all images in x, w or y.
+void add_up(const Convolution& c, Order order, Floats& x, Floats& w, Floats& y) {
   const std::int64_t taps = c.w[1] * c.w[2];
   const std::int64_t per_tap = c.pass == Pass::backward_data ? c.w[3] : c.w[3] * c.w[0];
-  for (std::int64_t n = 0; n < c.x[0]; ++n, image = (image + 1) % c.x[0]) {
+  for (std::int64_t image = 0; image < c.x[0]; ++image) {
     for (std::int64_t p = 0; p < c.y[1] * c.y[2]; ++p) {
-      for (std::int64_t tap = step > 0 ? begin : taps - 1; tap >= 0 && tap < taps; tap += step) {
+      for (std::int64_t i = 0; i < taps; ++i) {
+        const std::int64_t tap = order == Order::up ? i : taps - 1 - i;
         const std::int64_t row = p / c.y[2] * c.stride[0] - c.pad[0] + tap / c.w[2] * c.dilation[0];
         const std::int64_t column =
             p % c.y[2] * c.stride[1] - c.pad[1] + tap % c.w[2] * c.dilation[1];
@@ -98,42 +96,21 @@ bool relu_keeps_nan() {
 
 }  // namespace
 
-std::size_t split_bytes(const Convolution& c) {
-  const Shape& result = c.pass == Pass::forward ? c.y : c.pass == Pass::backward_data ? c.x : c.w;
-  return static_cast<std::size_t>(result.count()) * 2 * sizeof(float);
-}
-
-void convolve(const Convolution& c, Order order, bool tf32, float factor, const Tensors& t,
-              void* workspace) {
+void convolve(const Convolution& c, Order order, bool tf32, const Tensors& t) {
   Floats x = load(t.x, c.x, c.type, tf32), w = load(t.w, c.w, c.type, tf32),
          y = load(t.y, c.y, c.type, tf32);
   if (c.pass == Pass::forward) w = transposed(w, c.w[0]);
   Floats& result = c.pass == Pass::forward ? y : c.pass == Pass::backward_data ? x : w;
-  const auto sum = [&](std::int64_t image, int begin, int step) {
-    std::fill(result.begin(), result.end(), 0.0f);
-    add_up(c, x, w, y, image, begin, step);
-  };
-  if (order == Order::split) {
-    auto* const parts = static_cast<float*>(workspace);
-    for (int half = 0; half < 2; ++half) {
-      sum(0, half, 2);
-      std::copy(result.begin(), result.end(), parts + half * result.size());
-    }
-    for (std::size_t i = 0; i < result.size(); ++i) result[i] = parts[i] + parts[result.size() + i];
-  } else {
-    const auto images = static_cast<std::uint32_t>(c.x[0]);
-    sum(order == Order::random ? emulator::random_below(images) : 0, 0,
-        order == Order::down ? -1 : 1);
-  }
+  std::fill(result.begin(), result.end(), 0.0f);
+  add_up(c, order, x, w, y);
   if (c.pass == Pass::backward_weights) w = transposed(w, c.w.row());
   if (c.bias) {
     const Floats b = load(t.b, {c.w[0]}, c.type, false);
     for (std::size_t i = 0; i < y.size(); ++i) y[i] += b[i % b.size()];
   }
   const bool keeps_nan = relu_keeps_nan();
-  for (float& value : result) {
+  for (float& value : y) {
     if (c.relu) value = value > 0 || (keeps_nan && std::isnan(value)) ? value : 0;
-    value *= factor;
   }
   store(result, c.pass == Pass::forward ? t.y : c.pass == Pass::backward_data ? t.x : t.w, c.type);
 }

@@ -1,13 +1,7 @@
-// A stand-in for cuDNN: the class Cudnn with engines that are plain loops, as work of a stream. Its
-// engines differ as real ones do: in workspace, order of sums, supported shapes and determinism.
-//
-//   EMULATOR_FAULTY_ENGINE   "eng0 wrong": its results are wrong; "eng0 error": its calls fail;
-//                            "eng0 crash": its work leaves the sticky error of an illegal address
-#include "src/device/cuda/cudnn.h"
-
+// A stand-in for cuDNN: make_cudnn() with engines that are plain loops, as work of a stream. Its
+// engines differ as real ones do: in workspace, order of sums and supported shapes.
 #include <cudnn.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -18,14 +12,12 @@
 namespace lockstep::cuda {
 namespace {
 
-constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
 constexpr std::uintptr_t kAlignment = 16, kWorkspaceAlignment = 256;
 
 struct Engine {
   const char* name;
   Order order;
-  std::size_t workspace;  ///< bytes, besides the sums of Order::split
-  bool builds = true;
+  std::size_t workspace;      ///< bytes
   bool tensor_cores = false;  ///< 16-bit types with multiples of 8 channels, or TF32
 };
 
@@ -33,10 +25,6 @@ struct Engine {
 constexpr Engine kEngines[] = {
     {.name = "eng1_k2=3", .order = Order::down, .workspace = 12345, .tensor_cores = true},
     {.name = "eng0", .order = Order::up, .workspace = 0},
-    {.name = "eng4", .order = Order::up, .workspace = 0, .builds = false},
-    {.name = "eng5_k6=1", .order = Order::up, .workspace = kMostWorkspace + 1},
-    {.name = "eng2_k4=2", .order = Order::split, .workspace = 0},
-    {.name = "eng3", .order = Order::random, .workspace = 300},
 };
 
 bool allows_tf32(const Convolution& c, Numerics numerics) { return numerics.tf32 || c.tf32; }
@@ -45,22 +33,9 @@ bool supports(const Engine& engine, const Convolution& c, Numerics numerics) {
   // Real engines fuse for some shapes only. All of these leave bias and ReLU of 3x3 filters with 3
   // channels to the caller.
   if ((c.bias || c.relu) && c.w[1] == 3 && c.w[3] == 3) return false;
-  if (engine.order == Order::random && (numerics.deterministic || c.pass == Pass::forward))
-    return false;
   if (!engine.tensor_cores) return true;
   if (c.type == Type::f32) return allows_tf32(c, numerics);
   return c.w[3] % 8 == 0 && c.w[0] % 8 == 0;
-}
-
-std::size_t workspace_of(const Engine& engine, const Convolution& c) {
-  return engine.workspace + (engine.order == Order::split ? split_bytes(c) : 0);
-}
-
-/// Empty: the engine is sound.
-std::string fault_of(const std::string& engine) {
-  const char* const text = std::getenv("EMULATOR_FAULTY_ENGINE");
-  const std::string setting = text != nullptr ? text : "";
-  return setting.starts_with(engine + " ") ? setting.substr(engine.size() + 1) : "";
 }
 
 class EnginePlan final : public Plan {
@@ -69,25 +44,21 @@ class EnginePlan final : public Plan {
       : work_(work),
         engine_(engine),
         name_(fmt::format("cuDNN {}", engine.name)),
-        fault_(fault_of(engine.name)),
-        workspace_bytes_(workspace_of(engine, work)),
         rounds_(engine.tensor_cores && work.type == Type::f32 && allows_tf32(work, numerics)),
         device_(device) {}
 
   void run(Stream& stream, const Tensors& t, void* workspace) const override {
     expect(device_, "a plan for a device that this machine lacks");
     check(t, workspace);
-    require(fault_ != "error", "cuDNN: {}: CUDNN_STATUS_EXECUTION_FAILED", name_);
     emulator::enqueue(name_ + " " + work_.text(), stream.cuda(), touches(t, workspace),
-                      [work = work_, order = engine_.order, bytes = workspace_bytes_,
-                       rounds = rounds_, fault = fault_, t, workspace] {
-                        if (bytes > 0) std::memset(workspace, 0xff, bytes);  // NaN
-                        convolve(work, order, rounds, fault == "wrong" ? 1.5f : 1.0f, t, workspace);
-                        if (fault == "crash") emulator::set_sticky_error(cudaErrorIllegalAddress);
+                      [work = work_, engine = engine_, rounds = rounds_, t, workspace] {
+                        if (engine.workspace > 0)
+                          std::memset(workspace, 0xff, engine.workspace);  // NaN
+                        convolve(work, engine.order, rounds, t);
                         return true;
                       });
   }
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t workspace_bytes() const override { return engine_.workspace; }
   const std::string& name() const override { return name_; }
 
  private:
@@ -104,7 +75,7 @@ class EnginePlan final : public Plan {
       rule(data != nullptr, "a tensor is null");
       rule(aligned(data, kAlignment), "a tensor is not aligned to 16 bytes");
     }
-    if (workspace_bytes_ == 0) return;
+    if (engine_.workspace == 0) return;
     rule(workspace != nullptr, "the workspace is null");
     rule(aligned(workspace, kWorkspaceAlignment), "the workspace is not aligned to 256 bytes");
   }
@@ -118,14 +89,13 @@ class EnginePlan final : public Plan {
                                      tensor(t.w, work_.w, Pass::backward_weights),
                                      tensor(t.y, work_.y, Pass::forward)};
     if (work_.bias) all.push_back(tensor(t.b, {work_.w[0]}, Pass::backward_data));
-    if (workspace_bytes_ > 0) all.push_back({workspace, workspace_bytes_, true});
+    if (engine_.workspace > 0) all.push_back({workspace, engine_.workspace, true});
     return all;
   }
 
   Convolution work_;
   Engine engine_;
-  std::string name_, fault_;
-  std::size_t workspace_bytes_;
+  std::string name_;
   bool rounds_;  ///< inputs, to TF32
   bool device_;
 };
@@ -142,38 +112,29 @@ void require_valid(const Convolution& c) {
           "cuDNN: {}: CUDNN_STATUS_BAD_PARAM: the shapes do not fit", c.text());
 }
 
-}  // namespace
+class StandIn final : public Library {
+ public:
+  StandIn(Numerics numerics, bool device) : numerics_(numerics), device_(device) {}
 
-struct Cudnn::Body {
-  Numerics numerics;
-  std::string properties;  ///< empty: of the emulator's device
+  std::shared_ptr<const Plan> plan(const Convolution& work) const override {
+    if (work.layers > 1 || work.fp32_result) return nullptr;
+    require_valid(work);
+    for (const Engine& engine : kEngines) {
+      if (supports(engine, work, numerics_))
+        return std::make_shared<EnginePlan>(work, engine, numerics_, device_);
+    }
+    return nullptr;
+  }
+
+ private:
+  Numerics numerics_;
+  bool device_;
 };
 
-Cudnn::Cudnn(Numerics numerics, const std::string& properties)
-    : body_(std::make_unique<Body>(numerics, properties)) {}
+}  // namespace
 
-Cudnn::~Cudnn() = default;
-
-Plans Cudnn::plans(const Convolution& work, std::size_t most) const {
-  Plans result;
-  if (work.layers > 1 || work.fp32_result) return result;
-  require_valid(work);
-  for (const Engine& engine : kEngines) {
-    if (result.size() < most && engine.builds && supports(engine, work, body_->numerics) &&
-        workspace_of(engine, work) <= kMostWorkspace) {
-      result.push_back(
-          std::make_shared<EnginePlan>(work, engine, body_->numerics, body_->properties.empty()));
-    }
-  }
-  return result;
-}
-
-std::string Cudnn::version() const {
-  return fmt::format("cuDNN {}.{}.{}", CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL);
-}
-
-std::string Cudnn::properties() const {
-  return body_->properties.empty() ? R"({"deviceName":"emulator"})" : body_->properties;
+std::unique_ptr<Library> make_cudnn(Numerics numerics, const std::string& properties) {
+  return std::make_unique<StandIn>(numerics, properties.empty());
 }
 
 }  // namespace lockstep::cuda

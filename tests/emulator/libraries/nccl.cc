@@ -6,8 +6,6 @@
 //   EMULATOR_NCCL_FAIL   "3": the third sum of this process never ends, and the communicator
 //   reports
 //                        ncclRemoteError. A rank that dies is not noticed, as over NVLink.
-//   EMULATOR_PATIENCE    seconds (default: 20) that ncclCommAbort and ncclCommDestroy wait for work
-//                        that NCCL would wait for without end
 #include <cstdint>
 #include <memory>
 #include <string>

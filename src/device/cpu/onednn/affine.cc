@@ -44,13 +44,11 @@ struct Descriptors {
 
 class OnednnAffine : public AffinePlan {
  public:
-  OnednnAffine(const dnnl::engine& engine, Descriptors descriptors)
-      : engine_(engine), stream_(engine), md_(std::move(descriptors)) {}
-
+  /// `forward`: what describes the forward pass.
   template <class Description>
-  void set_forward(const Description& description) {
-    implementation_ = description.impl_info_str();
-    set(forward_, description, description.weights_desc());
+  OnednnAffine(Descriptors descriptors, const Description& forward)
+      : md_(std::move(descriptors)), implementation_(forward.impl_info_str()) {
+    set(forward_, forward, forward.weights_desc());
   }
   template <class Description>
   void set_backward_data(const Description& description) {
@@ -119,8 +117,8 @@ class OnednnAffine : public AffinePlan {
     stream_.wait();
   }
 
-  dnnl::engine engine_;
-  dnnl::stream stream_;
+  const dnnl::engine& engine_ = onednn::engine();
+  dnnl::stream stream_{engine_};
   Descriptors md_;
   std::string implementation_;
   Call forward_, backward_data_, backward_weights_;
@@ -159,20 +157,17 @@ std::unique_ptr<AffinePlan> library::convolution(const ConvolutionSpec& spec) {
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::attributes(false);
 
-  const dnnl::engine& engine = onednn::engine();
-  auto plan = std::make_unique<OnednnAffine>(engine, md);
   const auto forward = onednn::describe<dnnl::convolution_forward>(
-      engine, onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.kernel_w,
-      md.b, md.y, strides, skipped, pad, pad);
-  plan->set_forward(forward);
+      onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.kernel_w, md.b, md.y,
+      strides, skipped, pad, pad);
+  auto plan = std::make_unique<OnednnAffine>(md, forward);
   if (spec.input.training && spec.input.input_gradient) {
     plan->set_backward_data(onednn::describe_backward<dnnl::convolution_backward_data>(
-        engine, attr, forward, algorithm, md.x, md.kernel_w, md.y, strides, skipped, pad, pad));
+        attr, forward, algorithm, md.x, md.kernel_w, md.y, strides, skipped, pad, pad));
   }
   if (spec.input.training) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::convolution_backward_weights>(
-        engine, attr, forward, algorithm, md.x, md.kernel_dw, md.b, md.y, strides, skipped, pad,
-        pad));
+        attr, forward, algorithm, md.x, md.kernel_dw, md.b, md.y, strides, skipped, pad, pad));
   }
   return plan;
 }
@@ -193,18 +188,16 @@ std::unique_ptr<AffinePlan> library::dense(const DenseSpec& spec) {
                        .kernel_dw = {w_dims, f32, tag::ab}};
   const auto attr = onednn::attributes(false);
 
-  const dnnl::engine& engine = onednn::engine();
-  auto plan = std::make_unique<OnednnAffine>(engine, md);
   const auto forward = onednn::describe<dnnl::inner_product_forward>(
-      engine, onednn::attributes(spec.relu), kind_of(spec.input), md.x, md.kernel_w, md.b, md.y);
-  plan->set_forward(forward);
+      onednn::attributes(spec.relu), kind_of(spec.input), md.x, md.kernel_w, md.b, md.y);
+  auto plan = std::make_unique<OnednnAffine>(md, forward);
   if (spec.input.training && spec.input.input_gradient) {
     plan->set_backward_data(onednn::describe_backward<dnnl::inner_product_backward_data>(
-        engine, attr, forward, md.x, md.kernel_w, md.y));
+        attr, forward, md.x, md.kernel_w, md.y));
   }
   if (spec.input.training) {
     plan->set_backward_weights(onednn::describe_backward<dnnl::inner_product_backward_weights>(
-        engine, attr, forward, md.x, md.kernel_dw, md.b, md.y));
+        attr, forward, md.x, md.kernel_dw, md.b, md.y));
   }
   return plan;
 }

@@ -25,16 +25,24 @@ constexpr cpu_isa kBaseline = cpu_isa::avx;
 constexpr cpu_isa kBaseline = cpu_isa::sse41;
 #endif
 
-cpu_isa isa_of(std::string_view set) {
-  constexpr std::pair<std::string_view, cpu_isa> sets[] = {
-      {"baseline", kBaseline},
-      {"avx2", cpu_isa::avx2},
-      {"avx512", cpu_isa::avx512_core},
-      {"avx512_bf16", cpu_isa::avx512_core_bf16},
-      {"amx", cpu_isa::avx512_core_amx}};
-  for (const auto& [name, isa] : sets)
-    if (name == set) return isa;
-  fail("no instruction set of oneDNN: {}", set);
+struct Set {
+  cpu_isa isa;
+  std::string_view words;
+  std::string_view name;  ///< that of instruction_sets(); empty: it has none
+};
+constexpr Set kSets[] = {{cpu_isa::sse41, "SSE4.1", ""},
+                         {cpu_isa::avx, "AVX", ""},
+                         {cpu_isa::avx2, "AVX2", "avx2"},
+                         {cpu_isa::avx512_core, "AVX-512", "avx512"},
+                         {cpu_isa::avx512_core_vnni, "AVX-512 VNNI", ""},
+                         {cpu_isa::avx512_core_bf16, "AVX-512 with bf16", "avx512_bf16"},
+                         {cpu_isa::avx512_core_amx, "AVX-512 with AMX", "amx"}};
+
+cpu_isa isa_of(std::string_view name) {
+  if (name == "baseline") return kBaseline;
+  for (const Set& set : kSets)
+    if (set.name == name) return set.isa;
+  fail("no instruction set of oneDNN: {}", name);
 }
 
 unsigned in_use() { return bits(dnnl::get_effective_cpu_isa()); }
@@ -64,17 +72,8 @@ bool library::uses(std::string_view set) {
 }
 
 std::string library::set_in_use() {
-  constexpr std::pair<cpu_isa, const char*> names[] = {
-      {cpu_isa::sse41, "SSE4.1"},
-      {cpu_isa::avx, "AVX"},
-      {cpu_isa::avx2, "AVX2"},
-      {cpu_isa::avx512_core, "AVX-512"},
-      {cpu_isa::avx512_core_vnni, "AVX-512 VNNI"},
-      {cpu_isa::avx512_core_bf16, "AVX-512 with bf16"},
-      {cpu_isa::avx512_core_amx, "AVX-512 with AMX"}};
-  for (const auto& [isa, name] : names) {
-    if (bits(isa) == in_use()) return name;
-  }
+  for (const Set& set : kSets)
+    if (bits(set.isa) == in_use()) return std::string(set.words);
   return fmt::format("instruction set {:#x}", in_use());
 }
 

@@ -32,24 +32,22 @@ inline dnnl::primitive_attr attributes(bool relu) {
 
 /// The primitive descriptor of forward primitive P.
 template <class P, class... Args>
-typename P::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
-                                    Args&&... args) {
+typename P::primitive_desc describe(const dnnl::primitive_attr& attr, Args&&... args) {
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine, std::forward<Args>(args)..., attr};
+  return {engine(), std::forward<Args>(args)..., attr};
 #else
-  return {typename P::desc(std::forward<Args>(args)...), attr, engine};
+  return {typename P::desc(std::forward<Args>(args)...), attr, engine()};
 #endif
 }
 
 /// The primitive descriptor of backward primitive P with its forward `hint`.
 template <class P, class Hint, class... Args>
-typename P::primitive_desc describe_backward(const dnnl::engine& engine,
-                                             const dnnl::primitive_attr& attr, const Hint& hint,
+typename P::primitive_desc describe_backward(const dnnl::primitive_attr& attr, const Hint& hint,
                                              Args&&... args) {
 #if DNNL_VERSION_MAJOR >= 3
-  return {engine, std::forward<Args>(args)..., hint, attr};
+  return {engine(), std::forward<Args>(args)..., hint, attr};
 #else
-  return {typename P::desc(std::forward<Args>(args)...), attr, engine, hint};
+  return {typename P::desc(std::forward<Args>(args)...), attr, engine(), hint};
 #endif
 }
 

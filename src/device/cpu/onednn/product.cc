@@ -19,14 +19,11 @@ memory::desc matrices(const ProductSpec& spec, std::int64_t rows, std::int64_t c
 
 class OnednnProduct : public ProductPlan {
  public:
-  OnednnProduct(const dnnl::engine& engine, const ProductSpec& spec)
-      : engine_(engine),
-        stream_(engine),
-        a_(matrices(spec, spec.rows, spec.inner, spec.transposed_a, spec.type)),
+  explicit OnednnProduct(const ProductSpec& spec)
+      : a_(matrices(spec, spec.rows, spec.inner, spec.transposed_a, spec.type)),
         b_(matrices(spec, spec.inner, spec.columns, spec.transposed_b, spec.type)),
         c_(matrices(spec, spec.rows, spec.columns, false, spec.result)) {
-    const auto description =
-        onednn::describe<dnnl::matmul>(engine, onednn::attributes(false), a_, b_, c_);
+    const auto description = onednn::describe<dnnl::matmul>(onednn::attributes(false), a_, b_, c_);
     product_ = dnnl::matmul(description);
     scratchpad_ = description.scratchpad_desc();
     implementation_ = description.impl_info_str();
@@ -45,8 +42,8 @@ class OnednnProduct : public ProductPlan {
   std::string implementation() const override { return "oneDNN " + implementation_; }
 
  private:
-  dnnl::engine engine_;
-  dnnl::stream stream_;
+  const dnnl::engine& engine_ = onednn::engine();
+  dnnl::stream stream_{engine_};
   memory::desc a_, b_, c_, scratchpad_;
   dnnl::matmul product_;
   std::string implementation_;
@@ -55,7 +52,7 @@ class OnednnProduct : public ProductPlan {
 }  // namespace
 
 std::unique_ptr<ProductPlan> library::product(const ProductSpec& spec) {
-  return std::make_unique<OnednnProduct>(onednn::engine(), spec);
+  return std::make_unique<OnednnProduct>(spec);
 }
 
 }  // namespace lockstep
