@@ -311,7 +311,7 @@ FoundState find_state(const Comm& comm, StatePlace place, std::int64_t after) {
     if (place.first) own = newest_of(folder, place.run, after, warnings);
   });
   const auto mine = static_cast<std::uint64_t>(own.step);
-  const std::vector<std::uint64_t> steps = comm.all_gather(std::span(&mine, 1));
+  const std::vector<std::uint64_t> steps = comm.of_all(mine);
   for (std::string& line : comm.gather(fmt::format("{}", fmt::join(warnings, "\n"))))
     if (!line.empty()) found.warnings.push_back(std::move(line));
   const auto newest = std::ranges::max_element(steps);

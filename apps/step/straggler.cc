@@ -36,7 +36,7 @@ std::optional<Straggler> StragglerWatch::find(std::int64_t done, double exposed,
   const OfRank own{exposed - before.exposed, host_watch_.own()};
   std::vector<double> waits;
   std::vector<RankUse> uses;
-  for (const OfRank& rank : comm_.all_gather(std::span(&own, 1))) {
+  for (const OfRank& rank : comm_.of_all(own)) {
     waits.push_back(rank.exposed);
     uses.push_back(rank.use);
   }

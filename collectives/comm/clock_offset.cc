@@ -23,7 +23,7 @@ std::int64_t receive(const Comm& comm, int from) {
 ClockOffset clock_offset(const Comm& comm, const Comm& node,
                          const std::function<std::int64_t()>& clock) {
   const int leads = node.rank() == 0 ? 1 : 0;
-  const std::vector<int> leaders = comm.all_gather(std::span(&leads, 1));
+  const std::vector<int> leaders = comm.of_all(leads);
   ClockOffset own;
   if (comm.rank() == 0) {
     const Waiting waiting;

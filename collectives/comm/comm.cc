@@ -141,7 +141,7 @@ void Comm::all_gather_bytes(std::span<const std::byte> own, std::byte* all) cons
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
   const std::size_t length = text.size();
-  const std::vector<std::size_t> lengths = all_gather(std::span(&length, 1));
+  const std::vector<std::size_t> lengths = of_all(length);
   const Waiting waiting;
   if (rank_ > 0) {
     for_each_message(std::span(text), largest_message_, [&](std::span<const char> part) {

@@ -134,8 +134,7 @@ class HierarchicalReducer : public HostReducer {
     const Roots all = lockstep::roots_of(spec_);
     Roots here{all.shards, {}};
     const std::uint64_t own = spec_.comm.rank();
-    for (const std::uint64_t rank : node_.all_gather(std::span(&own, 1)))
-      here.of_rank.push_back(all.of_rank[rank]);
+    for (const std::uint64_t rank : node_.of_all(own)) here.of_rank.push_back(all.of_rank[rank]);
     return here;
   }
 
@@ -144,7 +143,7 @@ class HierarchicalReducer : public HostReducer {
     const Roots all = lockstep::roots_of(spec_);
     const std::uint64_t first = node_.min(spec_.comm.rank());
     std::map<std::uint64_t, std::vector<Range>> rows;
-    const std::vector<std::uint64_t> hosts = spec_.comm.all_gather(std::span(&first, 1));
+    const std::vector<std::uint64_t> hosts = spec_.comm.of_all(first);
     for (const Roots::Row& row : all.rows()) rows[hosts[row.rank]].push_back(row.shards);
     Roots of_hosts{all.shards, {}};
     for (const auto& [host, ranges] : rows)

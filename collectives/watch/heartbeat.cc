@@ -160,7 +160,7 @@ std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   if (!leaders) return nullptr;
   HostAddress host = own_address();
   const int listener = heartbeat_wanted() ? listen_for(host) : -1;
-  std::vector<HostAddress> hosts = leaders->all_gather(std::span(&host, 1));
+  std::vector<HostAddress> hosts = leaders->of_all(host);
   if (listener < 0) return nullptr;
   return std::make_unique<Heartbeat>(std::move(hosts), leaders->rank(), listener);
 }

@@ -179,7 +179,7 @@ struct HostRanks {
   std::function<void()> progress = [] {};
 };
 
-/// Where the files of a data set are.
+/// The place of the files of a data set.
 struct DataPlace {
   /// --data: folders of images that are joined, or one folder or file; empty: it is generated.
   std::vector<std::string> folders = {};
