@@ -57,6 +57,12 @@ std::pair<std::string, std::int64_t> split(const std::string& name) {
       kExitStorage);
 }
 
+[[noreturn]] void fail_without(const fs::path& folder) {
+  throw Error(fmt::format("the run's folder {} is gone. Put it back, and the same command resumes.",
+                          folder.string()),
+              kExitStorage);
+}
+
 /// Creates `folder`; false: it exists. `parent`: whether its parent is new too.
 bool make(const fs::path& folder, bool& parent) {
   std::error_code error;
@@ -97,12 +103,7 @@ class Choice {
     folder = named;
     std::error_code unreadable;
     if (!fs::exists(folder, unreadable)) {
-      if (former != nullptr && again) {
-        throw Error(fmt::format("the run's folder {} is gone. Put it back, and the same command "
-                                "resumes.",
-                                folder.string()),
-                    kExitStorage);
-      }
+      if (former != nullptr && again) fail_without(folder);
       if (fs::is_symlink(folder, unreadable)) {
         fail_usage("--run {} is a link to no folder. Create the folder, or use another name.",
                    folder.string());
@@ -293,6 +294,10 @@ void RunPlace::require_held() const {
 void RunPlace::require_still_held() const {
   constexpr double kSeconds = 5;
   if (now_seconds() - looked_ >= kSeconds) require_held();
+}
+
+void RunPlace::require_there() const {
+  if (!folder_.empty() && is_gone(folder_)) fail_without(folder_);
 }
 
 }  // namespace lockstep

@@ -52,6 +52,8 @@ class RunPlace {
   void require_held() const;              ///< FolderLock::require_held()
   /// The same for frequent calls: looks every 5 s at most.
   void require_still_held() const;
+  /// After a file could not be written: throws Error (kExitStorage) if the whole folder is gone.
+  void require_there() const;
 
  private:
   void await_holder(const std::function<void()>& look_for_stop);

@@ -223,7 +223,13 @@ void Saver::finish() {
 
 void Saver::settle() {
   if (failure_) std::rethrow_exception(failure_);
-  if (job_.valid()) report(job_.get());
+  if (!job_.valid()) return;
+  try {
+    report(job_.get());
+  } catch (const Error&) {
+    place_.require_there();
+    throw;
+  }
 }
 
 void Saver::settle_quietly() {

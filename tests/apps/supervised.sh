@@ -45,18 +45,23 @@ expect_same_state "two faults change no bit" "$(step_file "$folder/whole" $steps
 expect "summary.json lists both changes" test "$(grep -c '"change": ' "$folder/faulty/summary.json")" = 2
 expect "metrics.jsonl too" test "$(grep -c '"kind":"change"' "$folder/faulty/metrics.jsonl")" = 2
 
-# A folder that is moved away begins no new run. When it is back, its state counts.
-supervise "$folder/moved"
-await 30 trains_again 1
-mv "$folder/moved" "$folder/elsewhere"
-kill -KILL "$(rank_pid 1)"
-collect
-expect "a moved folder: $code" test "$code" = 74
-expect "the reason is named" lines_with "$folder/err" "^train_cifar: $folder/moved gone"
-expect "no new run" test ! -e "$folder/moved"
-mv "$folder/elsewhere" "$folder/moved"
-run "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/moved"
-expect_line "it resumes from its state" '^resumed step-'
+# A folder that is moved away begins no new run, whether a rank is lost (without checkpoints) or a checkpoint cannot be written.
+# When it is back, its state counts.
+for every in 1000 10; do
+  options=("${small[@]}" --steps $steps --checkpoint-every $every --run)
+  supervise "$folder/moved"
+  await 30 trains_again 1
+  mv "$folder/moved" "$folder/elsewhere"
+  [[ $every == 10 ]] || kill -KILL "$(rank_pid 1)"
+  collect
+  expect "a moved folder: $code" test "$code" = 74
+  expect "the reason is named" lines_with "$folder/err" "^train_cifar: $folder/moved gone"
+  expect "no new run" test ! -e "$folder/moved"
+  mv "$folder/elsewhere" "$folder/moved"
+  run "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/moved"
+  expect_line "it resumes from its state" '^resumed step-'
+  rm -r "$folder/moved"
+done
 
 # mpirun ends when the reader of its output ends. Another start would end too.
 timeout $limit "$build/lockstep_run" -np 2 "$build/train_cifar" "${options[@]}" "$folder/unread" 2>"$folder/raw" </dev/null | head -n 1 >"$folder/out"
