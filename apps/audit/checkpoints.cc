@@ -75,6 +75,7 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   require(foreign.empty(), "{} has {}, which Lockstep does not write. Restore the file.", place,
           one_line(foreign));
   const CheckpointMetadata metadata = read_metadata(file);
+  require_present_form(metadata);
   const RunFacts facts = RunFacts::of(file, metadata);
   log.checked(reader.text(kFacts), place);
   std::map<std::pair<std::string, std::string>, json> found;
@@ -126,6 +127,9 @@ Checkpoints add_checkpoints(const fs::path& folder, RunLog& log) {
         log.damage.push_back(fmt::format("{} is of step {}", name, step));
     } catch (const UnreadableFile&) {
       throw;
+    } catch (const FormerProgress& error) {
+      fail("{} cannot be audited here: {}. Audit it with that version.", file.string(),
+           error.what());
     } catch (const Error& damaged) {
       log.damage.emplace_back(damaged.what());
     }

@@ -32,9 +32,13 @@ std::string RunProgress::text() const {
       .dump();
 }
 
+void require_present_form(const CheckpointMetadata& metadata) {
+  if (!metadata.text("best").empty()) throw FormerProgress();
+}
+
 RunProgress RunProgress::from(const CheckpointMetadata& metadata) {
   RunProgress result{.waiting_lines = metadata.text(kWaitingLines)};
-  require(metadata.text("best").empty(), "its progress is in the form of an earlier version");
+  require_present_form(metadata);
   if (const std::string text = metadata.text(kProgress); !text.empty())
     result.read(json::parse(text), metadata.position.step);
   return result;

@@ -56,6 +56,14 @@ struct BestEvaluation : Accuracy {
   bool operator==(const BestEvaluation&) const = default;
 };
 
+/// A checkpoint has the progress in the form of an earlier version.
+struct FormerProgress : Error {
+  FormerProgress() : Error("its progress is in the form of an earlier version", kExitData) {}
+};
+
+/// Throws FormerProgress.
+void require_present_form(const CheckpointMetadata& metadata);
+
 /// The same on all ranks.
 struct RunProgress {
   bool evaluation_due = false;  ///< after the last step

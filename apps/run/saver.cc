@@ -84,6 +84,8 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
       progress = RunProgress::from(resumption.metadata);
       if (const std::string text = resumption.metadata.text(kResiduals); !text.empty())
         residuals = parse_number<std::int64_t>(kResiduals, text, Bounds::at_least(1));
+    } catch (const FormerProgress& error) {
+      fail("cannot go on from {}: {}. Use that version.", resumption.file, error.what());
     } catch (const std::exception& error) {
       fail("{} is damaged: {}. Use another file.", resumption.file, error.what());
     }

@@ -87,6 +87,12 @@ expect_line "a checkpoint without weights" 'step-0000000008.h5 damaged parameter
 forged && truncate -s 3000 "$(step_file "$folder/forged" 8)"
 verify "a damaged checkpoint" 1 "$folder/forged" "${end[@]}"
 expect_line "a damaged checkpoint" 'step-0000000008.h5 damaged'
+# A checkpoint of an earlier version is neither equal nor different.
+forged && "$python" -c 'import h5py, sys; h5py.File(sys.argv[1], "r+").attrs["best"] = "top-1 0.2"' "$(step_file "$folder/forged" 12)"
+verify "a run of an earlier version" 65 "$folder/forged" "${end[@]}"
+expect_error "it says so" 65 '^verify_run: step-0000000012.h5 earlier.version'
+ranks 1 train_cifar "${small[@]}" --steps 13 --run "$folder/forged"
+expect_error "nor can it go on" 1 '^train_cifar: step-0000000012.h5 earlier.version'
 
 # Every field of every file of a run of four steps, which has epochs, a validation set, averages and a test.
 tiny=$folder/tiny
