@@ -164,7 +164,7 @@ struct Verdict {
 ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   ReplaySpec spec{.stretch = stretch, .checkpoint = run.file(stretch.begin)};
   for (const LoggedValue& value : log.values)
-    if (value.name == LoggedValue::kWeights) spec.steps.insert(value.step);
+    if (value.name == LoggedValue::kWeights && value.step > log.began) spec.steps.insert(value.step);
   const LoggedValue* const best = log.find(stretch.begin, "progress best");
   if (best && !best->value.empty()) spec.best = run.file(best->value.at(0).at("step"));
   const auto has = [&](const char* name) { return log.find(stretch.end, name) != nullptr; };
@@ -175,8 +175,7 @@ ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   const auto leave_out = [&](std::string_view topic, std::string_view names) {
     log.skipped.emplace(topic);
     std::erase_if(log.values, [&](const LoggedValue& value) {
-      return value.step == stretch.end && value.place.ends_with(checkpoint_name(stretch.end)) &&
-             value.name.starts_with(names);
+      return value.step == stretch.end && value.name.starts_with(names);
     });
   };
   if (killed || (is_due && !has("evaluation top1"))) {
@@ -191,6 +190,16 @@ ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   return spec;
 }
 
+/// What the replay of the first steps had and the run had not, which explains other bits; empty:
+/// nothing. Later stretches begin with a checkpoint, which refuses other data.
+std::string other_start(const Audited& run, const Replayed& replayed) {
+  if (run.facts.value("files") != replayed.facts.value("files"))
+    return "these are not the data of the run. Pass them as --data";
+  const LoggedValue *const was = run.log.find(run.log.began, LoggedValue::kWeights),
+                           *const is = replayed.log.find(run.log.began, LoggedValue::kWeights);
+  return was && is && was->value != is->value ? "--init has other weights now" : "";
+}
+
 /// Trains the stretch again and prints its line. `log`: of the run. `steps` gains values of the
 /// replay.
 void verify(const Audited& run, const Stretch& stretch, Replay& replay, RunLog& log,
@@ -199,13 +208,18 @@ void verify(const Audited& run, const Stretch& stretch, Replay& replay, RunLog& 
   const bool first = verdict.equal + verdict.different == 0;
   if (first && replayed.code == kExitSuccess) print_notes(run, stretch, replayed.facts);
   const std::string name = fmt::format("steps {} to {}", stretch.begin, stretch.end);
-  if (replayed.code != kExitSuccess) {
+  const auto not_replayed = [&](const std::string& reason) {
     ++verdict.failed;
-    return Console().line(fmt::format("{}: not replayed: {}", name, replayed.error));
-  }
-  steps.insert(steps.end(), replayed.log.values.begin(), replayed.log.values.end());
+    Console().line(fmt::format("{}: not replayed: {}", name, reason));
+  };
+  if (replayed.code != kExitSuccess) return not_replayed(replayed.error);
   std::int64_t equal = 0;
   std::string difference = compare_logs(log, replayed.log, stretch, equal);
+  if (!difference.empty() && stretch.first) {
+    const std::string other = other_start(run, replayed);
+    if (!other.empty()) return not_replayed(other);
+  }
+  steps.insert(steps.end(), replayed.log.values.begin(), replayed.log.values.end());
   // The last start wrote that file.
   if (difference.empty() && stretch.end > log.starts.back().step && !replayed.samples.empty() &&
       run.facts.value("version") == replayed.facts.value("version") &&

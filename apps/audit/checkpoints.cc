@@ -20,7 +20,8 @@ using nlohmann::json;
 /// The name of the first fact of `one` that `other` lacks or has otherwise; empty: there is none.
 std::string other_fact(const RunFacts& one, const RunFacts& other) {
   for (const auto& [name, value] : one.values().items())
-    if (name != "kind" && name != "step" && name != "time" && other.value(name) != value)
+    if (name != "kind" && name != "step" && name != "time" && name != kWeightsField &&
+        other.value(name) != value)
       return name;
   return "";
 }

@@ -257,7 +257,8 @@ void Replay::run_start(const RunFacts& start, bool resumes, Replayed& result) {
     replace_file(file, network);
     options += fmt::format("model={}\n", RunFacts::Json(file.string()).dump());
   }
-  const fs::path file = scratch_.path / kConfigFile, output = scratch_.path / "output";
+  // Without an ending, because the network may have any name that ends with .toml.
+  const fs::path file = scratch_.path / "options", output = scratch_.path / "output";
   replace_file(file, options);
   std::vector<std::string> words = {program_.string(), "--config", file.string(), "--run",
                                     copy_.string()};
@@ -265,8 +266,7 @@ void Replay::run_start(const RunFacts& start, bool resumes, Replayed& result) {
   const int ranks = ranks_of(start);
   if (ranks > 1) words = mpirun_words({.words = words, .mpirun = {}}, ranks, "", {});
   result.code = run_program(words, output, signals_);
-  if (result.code == kExitRequeue) result.code = kExitSuccess;
-  if (result.code != kExitSuccess)
+  if (result.code != kExitSuccess && result.code != kExitRequeue)
     result.error = error_in(read_file(output).value_or(""), facts_.text("program"));
 }
 
@@ -300,6 +300,12 @@ Replayed Replay::run(const ReplaySpec& spec) {
     } catch (const Error& refused) {
       if (signals_.stop_requested()) throw;
       return {.code = kExitData, .error = refused.what()};
+    }
+    if (result.code == kExitRequeue) {
+      // A replay stops as on request. It may also have got one from somebody else, before its end.
+      if (is_gone(files / checkpoint_name(part.end)))
+        return {.code = kExitData, .error = "a signal stopped it. Start verify_run again"};
+      result.code = kExitSuccess;
     }
     resumes = true;
     if (part.end == stretch.end) break;

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "apps/evaluate/measures.h"
 #include "apps/record/run_files.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
@@ -66,6 +67,14 @@ void add_results(const json& summary, RunLog& log) {
   };
   add(-1, "result", "loss", "evaluation", "loss");
   add(-1, "best", "top1", "evaluation", "top1");
+  const std::string by = text_in(summary, "/best/by");
+  bool known = by.empty();
+  for (const Measure& measure : measures()) {
+    if (measure.name != by) continue;
+    add(-1, "best", "value", "evaluation", std::string(measure.field));
+    known = true;
+  }
+  if (!known) log.damage.push_back("summary.json has a best evaluation by an unknown measure");
   add(step_in(summary), "test", "top1", "test", "top1");
   std::int64_t last = -1;  // the log of a run that was killed may go beyond its summary
   for (const LoggedValue& value : log.values)
@@ -77,6 +86,13 @@ void add_results(const json& summary, RunLog& log) {
 void add_summary(const json& summary, RunLog& log) {
   const std::string status = text_in(summary, "/status");
   const bool stopped = status == "running" || status == "stopped" || status == "failed";
+  // Only a run that was killed has a summary of an earlier step.
+  const bool ended = status != "running" && status != "failed";
+  const auto is_later = [&](const LoggedValue& value) { return value.step > step_in(summary); };
+  if (const auto later = std::ranges::find_if(log.values, is_later);
+      ended && later != log.values.end())
+    log.damage.push_back(fmt::format("{} is {} at step {}, and {} is later", kSummaryFile,
+                                     one_line(status), step_in(summary), later->place));
   for (const auto& [name, value] : summary.items()) {
     const bool result = find_field("summary", name) != nullptr;
     const std::string group = name == kWeightsField ? "*"
@@ -99,9 +115,14 @@ void add_classes(json classes, RunLog& log) {
   std::int64_t step = step_in(classes);
   for (const LoggedValue& value : log.values)
     if (text_in(classes, "/set") == "test set" && value.name == "test top1") step = value.step;
-  for (json& mistake : classes["mistakes"])
-    if (mistake.is_object())  // the folder of the data may have moved
-      mistake["file"] = std::filesystem::path(text_in(mistake, "/file")).filename().string();
+  for (json& mistake : classes["mistakes"]) {
+    if (!mistake.is_object()) continue;
+    // The folder of the data may have moved, and a table ("texts.csv:50") may have a new name.
+    std::string file = std::filesystem::path(text_in(mistake, "/file")).filename().string();
+    const std::size_t line = file.find_last_not_of("0123456789");
+    if (line + 1 < file.size() && file[line] == ':') file.erase(0, line);
+    mistake["file"] = file;
+  }
   for (const auto& [name, value] : classes.items())
     log.add(step, "classes", name, value, "evaluation.json");
 }

@@ -279,7 +279,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
   }
   RunPlace place(comm, options);
   claim(place, world, options, look_for_stop);
-  const bool keeps = !place.folder().empty() && !options.check;
+  const bool keeps =
+      !place.folder().empty() && !options.check && replay_steps(place.folder()).empty();
   const Resumption resumption = find_resumption(comm, options, place.checkpoints(), keeps);
   std::vector<std::string> notes = place.notes();
   notes.insert(notes.end(), resumption.notes.begin(), resumption.notes.end());

@@ -45,7 +45,8 @@ class TrainingLoop {
     const char* redone = progress_.evaluation_due   ? "evaluation"
                          : progress_.tested.known() ? ""
                                                     : "test";
-    agree(setup_.comm, [&] { reporter_.begin(redone, progress_); });
+    const bool given = done == 0 && !setup_.options.model.init.empty();
+    agree(setup_.comm, [&] { reporter_.begin(redone, progress_, given ? hasher()() : ""); });
     if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
     if (share_tuner_) reporter_.shares(done, plan_.shares);
     saver_.begin_states(done);

@@ -116,7 +116,7 @@ void Reporter::warn(const std::string& text) const {
   print_error(fmt::format("{}: warning: {}\n", run_.options.program, text));
 }
 
-void Reporter::begin(const char* redone, const RunProgress& progress) {
+void Reporter::begin(const char* redone, const RunProgress& progress, const std::string& weights) {
   begin_ = now_seconds();
   done_ = run_.plan.start.step;
   if (!console_) return;
@@ -140,6 +140,7 @@ void Reporter::begin(const char* redone, const RunProgress& progress) {
   for (const char* name : {"id", "parent", "steps", "version", "host", "ranks", "threads",
                            "global_batch", "shards", "seed", "sums", "options"})
     run[name] = facts_.value(name);
+  if (!weights.empty()) run[kWeightsField] = weights;
   files([&] { json_->write("run", run); });
   if (const ordered_json& change = run_files_.change(); !change.empty())
     files([&] { json_->write("change", change); });

@@ -39,8 +39,9 @@ class Reporter {
   void warning(const std::string& text);  ///< to stdout; with --quiet to stderr
   /// Training begins: opens the files of the run's folder, and writes the line of kind "run" into
   /// metrics.jsonl. Lines of this run stay up to its checkpoint, except those of kind `redone` of
-  /// its step; logs of another run are moved aside with a line.
-  void begin(const char* redone, const RunProgress& progress);
+  /// its step; logs of another run are moved aside with a line. `weights`: weights_sha256() of
+  /// --init; empty: not in the line.
+  void begin(const char* redone, const RunProgress& progress, const std::string& weights);
   void step(const StepReport& report);                               ///< line, JSON, scalars
   void hosts(std::int64_t step, const std::vector<HostUse>& hosts);  ///< JSON, scalars
   void progress(std::int64_t step, double loss);                     ///< the bar

@@ -99,7 +99,7 @@ Memory map_file(const std::string& name, std::size_t bytes, Range own, bool make
   struct stat status;
   if (make) flock(file.number, LOCK_SH);
   require(fstat(file.number, &status) == 0 && status.st_nlink > 0,
-          "another program has removed /dev/shm{} on {}. Start again.", name, host_name());
+          "another program has removed {} on {}. Start again.", name, host_name());
   void* data = MAP_FAILED;
   if (!make || ftruncate(file.number, static_cast<off_t>(bytes)) == 0) {
     reserve(file.number, own, bytes, purpose);

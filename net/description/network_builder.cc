@@ -188,6 +188,7 @@ void NetworkBuilder::add(const toml::table& row, NetworkScope& scope, const std:
     if (end <= begin)
       scope.fail_at(*repeat, "repeat", "it repeats nothing. Write a larger number.");
   }
+  const auto outer = scope.values;  // a row around this one, or a variable, may also be called i
   for (std::int64_t i = begin; i < end; ++i) {
     if (++made_ > kMostLayers) {
       scope.fail_at(row, "layers",
@@ -201,7 +202,7 @@ void NetworkBuilder::add(const toml::table& row, NetworkScope& scope, const std:
                       {.first = top && layers.empty(), .last = top && last && i + 1 == end});
     layers.emplace_back(name, std::move(layer));
   }
-  if (repeat) scope.values.erase("i");
+  if (repeat) scope.values = outer;
 }
 
 std::string NetworkBuilder::type_of(const toml::table& row, NetworkScope& scope) {

@@ -33,8 +33,7 @@ std::vector<float> read_class_weights(const std::filesystem::path& file,
   const auto found = read_file(file);
   if (!found)
     fail_usage("--class-weights {}: there is no such file. Correct its name.", file.string());
-  std::string text = with_unix_ends(*found);
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  const std::string text = with_unix_ends(*found);
   std::vector<std::optional<float>> given(classes.size());
   CsvRows rows(text, file.string());
   for (std::vector<std::string> fields; rows.next(fields);) {

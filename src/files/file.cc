@@ -302,7 +302,10 @@ void create_file(const std::filesystem::path& path, std::string_view bytes) {
 
 int publish_file(const char* temporary, const char* path) {
   if (::link(temporary, path) == 0) return ::unlink(temporary);
-  return errno == EEXIST ? -1 : ::rename(temporary, path);  // this file system has no links
+  if (errno == EEXIST) return -1;
+  // This file system has no links, and perhaps no rename that replaces nothing.
+  if (::renameat2(AT_FDCWD, temporary, AT_FDCWD, path, RENAME_NOREPLACE) == 0) return 0;
+  return errno == EEXIST ? -1 : ::rename(temporary, path);
 }
 
 void require_replaceable(const std::filesystem::path& path) {

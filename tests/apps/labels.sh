@@ -117,6 +117,10 @@ ranks 2 evaluate ./several --threads 1
 expect_error "one of them is gone" 2 'two does.not.exist --data'
 run "$build/verify_run" ./several --stretches 1 --np 2 --data one --data gone
 expect "verify_run finds it under another name" test "$code" = 0
+rm gone/train/röt/02*
+run "$build/verify_run" ./several --all --np 1 --data one --data gone
+expect "other data are no fault of the run" test "$code" = 65
+expect_line "they are named" '^steps 0 not.replayed data --data'
 mv gone two
 
 # --- resume and evaluate ---------------------------------------------------------------------------------------------------

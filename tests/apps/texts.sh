@@ -32,6 +32,8 @@ expect_error "weights for other words" 2 'run1 --init words'
 mv texts.csv elsewhere.csv
 ranks 1 evaluate ./run1 --threads 1
 expect_error "the file is gone" 2 'texts.csv --data'
+run "$build/verify_run" ./run1 --stretches 1 --np 1 --data elsewhere.csv
+expect "verify_run knows a table of another name" test "$code" = 0
 for data in elsewhere.csv folder; do
   ranks 2 evaluate ./run1 --threads 1 --data $data --predictions predictions.csv
   expect "evaluate $data" test "$code" = 0

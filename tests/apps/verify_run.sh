@@ -74,6 +74,21 @@ expect_line "the files contradict each other" '^step 8 metrics.jsonl:[0-9]+ step
 sed -Ei '/"step":8,/s/,"weights_sha256":"[0-9a-f]*"//' "$folder/forged/metrics.jsonl"
 verify "a changed weight without its hash" 1 "$folder/forged" "${middle[@]}"
 expect_line "the replay finds it" '^steps 4 8 different step 8 step-0000000008.h5'
+# A summary of an earlier step, which no replay reaches.
+for status in complete running; do
+  forged && "$python" - "$folder/forged/summary.json" $status <<'END'
+import json, sys
+with open(sys.argv[1]) as file:
+    summary = json.load(file)
+with open(sys.argv[1].replace("summary.json", "metrics.jsonl")) as file:
+    best = next(line for line in map(json.loads, file) if line["kind"] == "evaluation")
+summary.update(status=sys.argv[2], step=3, epoch=0, weights_sha256=None)
+summary["best"] = {"top1": best["top1"], "step": best["step"], "by": "f1", "value": 0.99}
+with open(sys.argv[1], "w") as file:
+    json.dump(summary, file)
+END
+  verify "a summary of an earlier step: $status" 1 "$folder/forged" --all
+done
 # Damage.
 forged && sed -i '/"kind":"evaluation".*"step":8,/s/"top1":/"top1":0./' "$folder/forged/metrics.jsonl"
 verify "a damaged line" 1 "$folder/forged" "${middle[@]}"
@@ -115,7 +130,8 @@ aside forge_part 1
 join_asides
 
 # The file of a network, and files that Lockstep does not write.
-train 1 --steps 2 --model "$here/../../apps/networks/resnet_small.toml" --run "$folder/network"
+cp "$here/../../apps/networks/resnet_small.toml" "$folder/config.toml"  # as the options of a run are called
+train 1 --steps 2 --model "$folder/config.toml" --run "$folder/network"
 touch "$folder/network/claims.txt" "$folder/network/checkpoints/claims.txt"
 verify "a network in a file" 0 "$folder/network" --all
 expect_line "other files are named" '^not compared checkpoints/claims.txt claims.txt report.html'
@@ -143,6 +159,17 @@ for options in '--lr-schedule cosine --keep 0' '--keep 1' '--reducer ring --keep
   train 1 --global-batch 80 "${words[@]}" --epochs 4 --data "$folder/moved/small" --run "$folder/continued"
   verify "continued with $options" 0 "$folder/continued" --all
 done
+# The best state is the end of an earlier start, which also evaluated the test set. best.h5 says so too.
+best=(--global-batch 40 --shards 4 --seed 4 --eval-every 4 --validation 0.2)
+for steps in 4 8; do train 1 "${best[@]}" --steps $steps --run "$folder/best"; done
+expect "the first end has the best state" grep -q '"best": {[^}]*"step": 4' <(tr -d '\n' <"$folder/best/summary.json")
+verify "the best state is an earlier end" 0 "$folder/best" --all
+# Weights that have changed since are no fault of the run.
+train 1 --steps 2 --init "$folder/best" --run "$folder/tuned"
+verify "a run with --init" 0 "$folder/tuned" --all --trusted
+"$python" -c 'import h5py, sys; h5py.File(sys.argv[1], "r+")["parameters/softmax_linear/biases"][0] += 0.5' "$folder/best/checkpoints/best.h5"
+verify "other weights of --init" 65 "$folder/tuned" --all --trusted
+expect_line "it says so" '^steps 0 2 not.replayed --init'
 # A run that was killed: its log goes beyond its last checkpoint.
 start 1 --steps 100000 --checkpoint-every 5 --eval-every 3 --run "$folder/killed"
 await 30 has_done 12

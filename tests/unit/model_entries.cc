@@ -139,6 +139,10 @@ TEST(Airbench, OnlyAConvolutionWithTwiceItsWindowWhitens) {
     expect_error({layer}, [&] { whiten(Smooth(), layout, layer, values.data()); });
   }
   EXPECT_NO_THROW(whiten(Smooth(), layout, "whiten", values.data()));
+  Layout grouped;  // its filters see one channel of three
+  grouped.parameters.push_back({.name = "grouped/weights", .shape = {8, 2, 2, 1}});
+  expect_error({"grouped"}, [&] { whiten(Smooth(), grouped, "grouped", values.data()); });
+  expect_error({"33"}, [] { whitening_filters(Smooth(), 33, 5, 0); });
 }
 
 TEST(Airbench, BeginsWithTheDatasFiltersAndIdentities) {

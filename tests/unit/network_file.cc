@@ -145,6 +145,20 @@ layers = [
   EXPECT_EQ(layout.parameters[9].init.scale, std::sqrt(2 / 27.0f));
 }
 
+TEST(NetworkFile, AnInnerRepetitionKeepsTheOuterNumber) {
+  const ModelEntry entry = mine(R"(sample = [8, 8, 3]
+layers = [
+  {name = "outer$i", type = "chain", repeat = [4, 5], layers = [
+    {name = "inner$i", type = "relu", repeat = 2},
+    {type = "dense", features = "$i"},
+  ]},
+])");
+  std::vector<std::string> shapes;
+  for (const Parameter& p : layout_of(entry, {1, 8, 8, 3}, 2).parameters)
+    if (p.shape.rank() == 2) shapes.push_back(p.shape.text());
+  EXPECT_EQ(shapes, (std::vector<std::string>{"5x4", "4x192"}));
+}
+
 /// The line of an error and words in it, for a row of a small network.
 struct Fault {
   const char* row;

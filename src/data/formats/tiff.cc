@@ -48,8 +48,11 @@ Tiff open_tiff(const EncodedImage& file) {
   constexpr tmsize_t kMost = tmsize_t{1} << 30;  // bytes of one buffer of libtiff
   const auto silent = [](TIFF*, void*, const char*, const char*, va_list) { return 1; };
   const int memory = ::memfd_create("image.tif", MFD_CLOEXEC);
-  if (memory < 0 || ::write(memory, file.bytes.data(), file.bytes.size()) != std::ssize(file.bytes))
+  if (memory < 0 ||
+      ::write(memory, file.bytes.data(), file.bytes.size()) != std::ssize(file.bytes)) {
+    ::close(memory);
     throw std::bad_alloc();
+  }
   ::lseek(memory, 0, SEEK_SET);
   TIFFOpenOptions* const options = TIFFOpenOptionsAlloc();
   TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMost);
