@@ -87,6 +87,7 @@ int supervise(const RunOptions& o, const std::vector<std::string>& words) {
   if (!o.hostfile.empty()) hosts = read_hostfile(o.hostfile);
   int slots = 0;
   for (const Host& host : hosts) slots += host.slots;
+  // A rank without a shard would have no work, so --shards limits the ranks.
   const int ranks = std::min(o.ranks > 0 ? o.ranks : slots, most_ranks(words));
   if (ranks > slots) {
     fail_usage("--np {} exceeds the {} slots of the hosts. Pass fewer ranks, or more slots.", ranks,
@@ -110,6 +111,8 @@ int run(int argc, char** argv) {
   const ProgramText text{"lockstep_run",
                          "Starts the ranks of a program, and again on what is left after a failure",
                          "lockstep_run [OPTIONS] PROGRAM"};
+  // Only the words of lockstep_run are parsed, with the name of the program as the value of
+  // PROGRAM. The options after it are not known here.
   std::vector<char*> parsed = {argv[0]};
   for (std::size_t i = 0; i < std::min(own + 1, words.size()); ++i)
     parsed.push_back(words[i].data());

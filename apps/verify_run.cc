@@ -23,6 +23,9 @@
 #include "src/report/report.h"
 #include "src/report/stored_run.h"
 
+// The audit has three stages. First the files of the run must agree with each other. Then replays
+// must reach the values that the files claim. At the end the verdict names what could not be
+// compared, so that nothing counts as proved in silence.
 namespace lockstep {
 namespace {
 
@@ -147,7 +150,8 @@ struct Verdict {
   std::int64_t faults = 0;                            ///< contradictions and damage of its files
 
   int exit_code() const {
-    return different + faults > 0 ? kExitFailure : failed > 0 ? kExitData : kExitSuccess;
+    if (different + faults > 0) return kExitFailure;
+    return failed > 0 ? kExitData : kExitSuccess;
   }
   void print() const {
     if (different > 0)
@@ -171,6 +175,8 @@ ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   const LoggedValue *const due = log.find(stretch.end, "progress evaluation_due"),
                            *const tested = log.find(stretch.end, "progress tested");
   const bool is_due = due && due->value == true;
+  // A replay must not do more than the run: a further evaluation would change the progress that is
+  // compared. So what the run left out is left out again.
   const bool killed = run.file(stretch.end).empty() && !has("evaluation top1");
   const auto leave_out = [&](std::string_view topic, std::string_view names) {
     log.skipped.emplace(topic);
@@ -282,6 +288,7 @@ int run(const VerifyOptions& o, const Signals& signals) {
   if (o.replay.data.size() > 1 &&
       std::erase_if(run.log.values, [](const auto& value) { return value.name == "fact files"; }))
     run.log.skipped.insert("names of folders");
+  // Files that contradict each other make no claim that a replay could confirm.
   if (found.empty()) found = replay_all(run, o, signals, verdict);
   for (const std::string& text : found) Console().line(text);
   verdict.faults = std::ssize(found);

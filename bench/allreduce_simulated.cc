@@ -39,8 +39,10 @@ int main(int argc, char** argv) {
     while (run.advance(/*wait=*/true)) continue;
     double own = MPI_Wtime() - begin, seconds = 0;
     MPI_Reduce(&own, &seconds, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    // A wrong sum would mean that the simulated schedule is not the real one.
     const auto sum = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
     for (const float value : bucket) failed |= value != sum;
+    // Computing takes no simulated time (bench/simulate.sh), so additions cost nothing here either.
     const Link link{std::atof(argv[3]), std::atof(argv[4]), 1e30};
     if (comm.rank() == 0) {
       std::printf("%s %d %s %.9f %.9f\n", argv[1], comm.size(), argv[2], seconds,

@@ -34,6 +34,8 @@ float part(int rank, std::int64_t i, int iteration, const TimingOptions& options
 }
 
 /// Nanoseconds of each of `iterations` calls on the slowest rank.
+/// Each rank measures durations by its own clock, so clocks need not agree. A barrier before each
+/// call lets all begin together. The sum is of use only when the last rank has it.
 std::vector<double> slowest(const Comm& comm, int iterations,
                             const std::function<void(int)>& prepare,
                             const std::function<void(int)>& run) {
@@ -154,8 +156,11 @@ std::optional<double> AllreduceBound::operator()(std::int64_t bytes, Type type) 
   const int ranks = comm_.size();
   if (ranks == 1) return std::nullopt;
   if (hosts_ > 1)
+    // Every host must send and receive this share of the bytes, whatever the algorithm.
     return 2.0 * (hosts_ - 1) / hosts_ * static_cast<double>(bytes) / bytes_per_s_ * 1e6;
   const std::int64_t count = bytes / static_cast<std::int64_t>(size_of(type));
+  // Within a host memory is shared, and the additions remain. Each rank adds its part of the rows
+  // of all ranks.
   const Range part = part_of({0, count}, comm_.rank(), ranks, kLineFloats);
   const std::int64_t apart = round_up(part.count, 1024);
   const int buckets = static_cast<int>(std::clamp<std::int64_t>((32 << 20) / bytes, 1, 8));

@@ -98,6 +98,8 @@ bool parse(int argc, char** argv, BenchOptions& o, std::string& text) {
 std::string refusal(const Comm& comm, std::string_view name, Type type) {
   if (name == kPeer) return type == Type::f32 ? "" : "it adds only fp32.";
   try {
+    // Only an attempt shows it: a reducer tests hosts and libraries when it is made. One element is
+    // enough.
     const auto device = make_cpu_device(1);
     ReducerSpec spec{comm.duplicate(), *device, 16, {{0, 1}}};
     spec.wire = type;

@@ -49,6 +49,7 @@ std::string implementation(const ConvolutionSpec& spec, std::string_view algorit
 void add_convolution(const std::string& shape, const ConvolutionSpec& spec) {
   const std::string chosen = implementation(spec, "auto");
   std::vector<std::string> seen;
+  // The first entry is `auto`, which selects one of the others.
   for (const ConvolutionEntry& entry : convolutions().subspan(1)) {
     const std::string name = implementation(spec, entry.name);
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
@@ -77,6 +78,7 @@ void add_convolutions() {
   std::map<std::string, ConvolutionSpec> specs;
   for (const ModelEntry& entry : models()) {
     for (const Type type : {Type::f32, Type::bf16}) {
+      // Models have many shapes in common. Each shape is measured once, by its title.
       RecordingDevice device;
       if (!device.traits().computes(type)) continue;
       const std::int64_t batch = entry.sample[1] > 64 ? 8 : 64;  // photos are larger

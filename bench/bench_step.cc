@@ -84,6 +84,7 @@ FloorTimes floor_times(const RunSetup& setup, bool bare) {
   Device& device = *setup.device;
   const Dataset& data = *setup.data.train;
   const Type type = setup.options.model.precision;
+  // The model is made only so that the device lists its linear layers.
   RecordingDevice recorder({std::shared_ptr<void>(), &device});
   Model(recorder, setup.entry, data.sample_shape().with_batch(setup.plan.shard_batch),
         data.classes(), type, /*training=*/true);
@@ -127,6 +128,7 @@ StepSeconds time_steps(const RunSetup& setup, TrainingStep& step, Loader& loader
     if (n == warmup) start = step.times();
     if (n == warmup && profile != nullptr) profile->start();
     const double begin = now_seconds();
+    // run() waits for the totals, so that the time contains all work of the step.
     step.run(loader, n, rate, {});
     if (n >= warmup) result.all.push_back(now_seconds() - begin);
   }
@@ -180,6 +182,8 @@ int run(World& world, const BenchOptions& o) {
   const auto loader = setup.make_loader(step, 0);
 
   const bool bare = !o.no_bare;
+  // The floor is measured before and after the steps. A machine that becomes slower meanwhile then
+  // changes both alike.
   const FloorTimes before = floor_times(setup, bare);
   setup.comm.barrier();
   StepProfile profile(step);
@@ -205,10 +209,9 @@ int run(World& world, const BenchOptions& o) {
     return kExitSuccess;
   }
   for (const auto& [name, value] : j.items()) {
-    fmt::print("{:<30} {}\n", name,
-               value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
-               : value.is_string()     ? value.get<std::string>()
-                                       : value.dump());
+    std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    if (value.is_number_float()) text = fmt::format("{:.6g}", value.get<double>());
+    fmt::print("{:<30} {}\n", name, text);
   }
   if (o.profile) {
     fmt::print("\n");

@@ -69,6 +69,8 @@ constexpr double kAddRate = 10e9;
 /// core[n]: the part of sums[n] in which the core does not compute.
 double step_seconds(double work, const std::vector<double>& ready, const std::vector<double>& sums,
                     const std::vector<double>& core) {
+  // `done` is the computing that is done at time `now`. A sum waits for its gradients, and for the
+  // sum before it. While it runs, computing goes on for the part in which the core is free.
   double now = 0, done = 0;
   for (std::size_t n = 0; n < sums.size(); ++n) {
     if (done < ready[n]) {  // only computing
@@ -95,6 +97,7 @@ void predict(const Network& network, const Machines& machines, const Shares& sha
   const int ranks = shares.ranks();
   const Roots roots = Roots::of(shares);
   const bool direct = !roots.by_rank();
+  // All ranks wait for the one with the largest share, so its time counts.
   const double alone = network.step_seconds * machines.hosts_per_core / balance(shares);
   // A third of the work is the forward pass. Gradients become ready from the last layer on.
   double operations = 0;
@@ -112,12 +115,14 @@ void predict(const Network& network, const Machines& machines, const Shares& sha
   }
   const std::int64_t bytes =
       bucket_bytes(ranks, link, end * static_cast<std::int64_t>(sizeof(float)));
+  // The trainer sizes and cuts its buckets by the same functions.
   const std::vector<Range> buckets = cut_buckets(parts, bytes);
   const AlgorithmEntry& algorithm = *algorithms_by_cost(ranks, buckets, link).front();
   const double core_rate = machines.core_rate / machines.hosts_per_core / 2;  // in each direction
   std::vector<double> ready, sums, core;
   double all_sums = 0;
   for (const Range& bucket : buckets) {
+    // A bucket is ready with the layer that contains its last gradient.
     const auto last = std::find_if(parts.begin(), parts.end(),
                                    [&](const Range& part) { return part.end() >= bucket.end(); });
     ready.push_back(part_ready[last - parts.begin()]);

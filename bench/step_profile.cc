@@ -35,6 +35,7 @@ MachineLimits machine_limits(Device& device, Type type) {
     return thread_seconds() - start;
   };
   MachineLimits limits;
+  // The best of five counts: other programs can only slow a machine down.
   for (int i = 0; i < 5; ++i) {
     const double multiplied = seconds([&] { product.forward(); });
     limits.flops = std::max(limits.flops, kLargeProductFlops / multiplied);
@@ -49,6 +50,7 @@ StepProfile::StepProfile(TrainingStep& step) : step_(step), layers_(step.model()
 
 void StepProfile::start() {
   step_.time_layers(this);
+  // Negative now, so that stop() only adds.
   thread_ = -thread_seconds();
   process_ = -process_seconds();
 }
@@ -77,6 +79,7 @@ nlohmann::ordered_json StepProfile::rows(const StepTimes& parts, int shards) con
     const LayerSummary& layer = layers[i];
     const double forward = layers_[i].forward / steps_, backward = layers_[i].backward / steps_;
     if (forward + backward == 0) continue;  // its holder computes it
+    // The first layer needs no gradient of its input, so it has two products instead of three.
     const bool first = layer.inputs.front() == LayerSummary::kInput;
     double read = 0;
     for (const int input : layer.inputs)

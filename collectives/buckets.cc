@@ -1,3 +1,8 @@
+// Two threads share the reducer. covered_ and ready_ belong to the compute thread, which only
+// raises them until finish() ends the step. All that moves sums lies behind mutex_. In the backward
+// pass the compute thread only tries that mutex, because its holder may be inside a callback.
+// Nothing is lost if the try fails. The holder starts all buckets below ready_ before it rests, and
+// a later bucket changes calls_.
 #include "collectives/buckets.h"
 
 #include <algorithm>
@@ -37,6 +42,8 @@ class CallbackTime {
 
 }  // namespace
 
+/// Lengths count from the begin of the bucket, so that it is one range of memory, with the gaps
+/// between its parts.
 std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t bytes) {
   const std::int64_t most = bytes / static_cast<std::int64_t>(sizeof(float));
   const std::int64_t longest = std::max(most, kLeastSplit);
@@ -58,6 +65,7 @@ std::vector<Range> cut_buckets(const std::vector<Range>& parts, std::int64_t byt
 }
 
 std::int64_t bucket_bytes(int hosts, const Link& link, std::int64_t gradients) {
+  // Solves 2 (P-1)/P bytes / bandwidth = kTimes * 2 log2(P) latency for the bytes.
   constexpr double kTimes = 10, kShortest = 64 << 10, kWorthWhile = 1 << 20, kMost = 16 << 20;
   const double p = hosts;
   const double bytes = kTimes * std::log2(p) * p / (p - 1) * link.latency * link.bandwidth;
@@ -101,6 +109,8 @@ GradientBuckets::GradientBuckets(Reducer& reducer, std::vector<Range> buckets, P
 }
 
 GradientBuckets::~GradientBuckets() {
+  // A stop request does not end calls_.wait(). The thread reads calls_ before it looks at the
+  // request, so that it cannot sleep through both.
   thread_.request_stop();
   wake();
 }
@@ -118,6 +128,7 @@ void GradientBuckets::ready(Range range, Stream& writer) {
   if (count == ready_) return;
   ready_ = count;
   wake();
+  // After wake(), so that the other thread sees the bucket if it has the mutex now.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock) guarded([&] { start_ready(); });
 }
@@ -136,6 +147,8 @@ void GradientBuckets::finish() {
       "GradientBuckets::finish() was called when only {} of {} buckets were ready. Call ready() "
       "for all elements first.",
       ready_.load(), buckets_.size());
+  // The other thread could keep the mutex for as long as buckets complete. It leaves its loop when
+  // it sees this, and sleeps without the mutex.
   finishing_ = true;
   const std::lock_guard lock(mutex_);
   guarded([&] {
@@ -176,6 +189,7 @@ void GradientBuckets::start_ready() {
     if (track_ != nullptr) started_ns_[started_] = now_ns();
     reducer_.start(static_cast<int>(started_));
   }
+  // In a stream the callback is due at once. Its work waits there for the sum, and no thread does.
   if (reducer_.traits().in_stream) complete_done();
 }
 
@@ -208,6 +222,8 @@ bool GradientBuckets::complete_done() {
 }
 
 void GradientBuckets::wait_for_all() {
+  // The awaited bucket may complete others on the way. complete_done() therefore looks at all of
+  // them, and their updates overlap with the sums that are left.
   for (std::size_t bucket = 0; bucket < started_; ++bucket) {
     if (complete_[bucket]) continue;
     if (recorder_ != nullptr) {
@@ -221,6 +237,8 @@ void GradientBuckets::wait_for_all() {
 
 /// Any thread. Includes the callback that runs now.
 double GradientBuckets::callback_seconds() const {
+  // The sum and the clock must belong together. If a callback ends between the two reads, the
+  // negative begin would meet a clock behind its end. The pair is then read again.
   std::int64_t sum, now;
   do {
     sum = callbacks_ns_;

@@ -20,9 +20,8 @@ std::span<const PolicyEntry> policies() { return kPolicies; }
 
 Policy choose_policy(std::string_view name, const Reducer& reducer, bool threads_allowed) {
   const ReducerTraits& traits = reducer.traits();
-  const Policy automatic = traits.in_stream                      ? Policy::stream
-                           : traits.calls_mpi && threads_allowed ? Policy::thread
-                                                                 : Policy::poll;
+  Policy automatic = traits.calls_mpi && threads_allowed ? Policy::thread : Policy::poll;
+  if (traits.in_stream) automatic = Policy::stream;
   const Policy policy = find(policies(), name).policy.value_or(automatic);
   if (policy == Policy::stream && !traits.in_stream)
     fail_usage("--progress stream needs --reducer nccl. Pass --progress auto.");

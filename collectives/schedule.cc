@@ -26,6 +26,7 @@ Load load_of(const Round& round, int rank) {
 }  // namespace
 
 double cost(Algorithm algorithm, int size, std::int64_t count, const Link& link) {
+  // Each maximum may come from another rank. The cost of a round is therefore an upper bound.
   std::vector<Load> busiest;  // by round
   for (int rank = 0; rank < size; ++rank) {
     const Schedule schedule = algorithm(rank, size, count);
@@ -54,6 +55,8 @@ double cost(const Roots& roots, std::int64_t count, const Link& link) {
     rows_of.push_back(static_cast<double>(own.size()));
   const double rows = std::accumulate(rows_of.begin(), rows_of.end(), 0.0);
   const auto [fewest, most] = std::ranges::minmax(rows_of);
+  // A rank sends all its rows to each other owner. It receives the rows of all others for its own
+  // part, and in the second round their sums.
   const double part = static_cast<double>(count) / ranks * sizeof(float);
   // The rank with the fewest rows receives the most.
   const double scatter = part * std::max(most * (ranks - 1), rows - fewest);
@@ -62,6 +65,8 @@ double cost(const Roots& roots, std::int64_t count, const Link& link) {
 }
 
 Range part_of(Range range, int part, int parts, std::int64_t aligned) {
+  // The end of a part and the begin of the next one are one expression. So rounding neither loses
+  // nor doubles an element.
   const std::int64_t units = ceil_div(range.count, aligned);
   const std::int64_t begin = units * part / parts * aligned;
   const std::int64_t end = std::min(units * (part + 1) / parts * aligned, range.count);

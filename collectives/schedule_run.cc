@@ -8,6 +8,9 @@
 namespace lockstep {
 namespace {
 
+/// Floats of the longest round that arrive to be added. MPI overwrites the place where it receives,
+/// so that they arrive in staging. Each round begins with the same staging, because no message
+/// outlives its round.
 std::int64_t most_added(const Schedule& schedule, int rank) {
   std::int64_t most = 0;
   for (const Round& round : schedule.rounds) {
@@ -38,6 +41,7 @@ void ScheduleRun::start(std::span<float* const> rows, float* sum) {
   expect(rows.size() == 1 && rows.front() == sum, "a schedule adds one row of each rank in place");
   bucket_ = sum;
   round_ = 0;
+  // A schedule of one rank has no rounds, and its bucket is the sum already.
   if (!done()) begin_round();
 }
 

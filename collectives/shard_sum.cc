@@ -1,3 +1,7 @@
+// The shards of a rank are a fold (collectives/shares.h) whose top is gradients_. The gradients of
+// a shard arrive there, and merge() adds the waiting sums to them. A root that is complete lies at
+// the bottom of the stack and is never merged again. So the places of the roots come first in
+// sums_, and only deeper stacks need memory.
 #include "collectives/shard_sum.h"
 
 #include <algorithm>
@@ -24,6 +28,7 @@ ShardSum::ShardSum(Device& device, std::span<float* const> roots, std::int64_t c
   expect(roots.size() == fold_.left.size(), "a rank has another number of roots");
   sums_.assign(roots.begin(), roots.end() - 1);
   gradients_ = roots.back();
+  // Plays the fold once, to know the height of the stack before each shard.
   int sums = 0, most = 0;
   for (const int merges : fold_.merges) {
     below_.push_back(sums);

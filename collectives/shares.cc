@@ -13,7 +13,10 @@
 namespace lockstep {
 namespace {
 
-/// The most shards that each rank may own if the slowest is to end as early as possible.
+/// The most shards that each rank may own if the slowest is to end as early as possible. Bisects
+/// the seconds of the slowest rank: more time never lowers the shards that the ranks can add. A
+/// hundred halvings exhaust a double. The factor beside `speed` allows for a product that rounds to
+/// just below a whole number.
 std::vector<int> largest_shares(int shards, std::span<const double> speeds) {
   const auto shares_in = [&](double seconds) {
     std::vector<int> most;
@@ -27,12 +30,15 @@ std::vector<int> largest_shares(int shards, std::span<const double> speeds) {
     const std::vector<int> most = shares_in(seconds);
     return std::accumulate(most.begin(), most.end(), std::int64_t{0}) >= shards;
   };
+  // In this time each rank, also the slowest, could do all shards.
   double low = 0, high = shards / *std::ranges::min_element(speeds);
   for (int i = 0; i < 100; ++i) (enough((low + high) / 2) ? high : low) = (low + high) / 2;
   return shares_in(high);
 }
 
-/// Ways to give the first shards to the first ranks, with the fewest roots.
+/// Ways to give the first shards to the first ranks, with the fewest roots. Dynamic programming
+/// over the ranks. The roots of a rank depend only on the begin and the end of its shards. So of
+/// all ways that end at the same shard, only the one with the fewest roots has to be kept.
 class FewestRoots {
  public:
   /// Rank r gets at most most[r] shards.
@@ -47,6 +53,8 @@ class FewestRoots {
       rest -= most;
       add_rank(most, std::max<std::int64_t>(shards_ - rest, 0), roots);
     }
+    // Back from the last rank, whose shards end at the last one: each step knows the count that led
+    // to its end.
     std::vector<int> counts;
     std::int64_t end = shards_;
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
@@ -90,7 +98,9 @@ class FewestRoots {
   std::vector<Ways> steps_;  ///< by rank
 };
 
-/// Whether `left` and `right`, which follows it, are the two halves of a subtree.
+/// Whether `left` and `right`, which follows it, are the two halves of a subtree. A subtree of 2^k
+/// shards begins at a multiple of 2^k. The last one may be shorter, because the shards end. It can
+/// only be a right half: a left half is followed by shards.
 bool are_siblings(Range left, Range right, int shards) {
   const std::int64_t both = 2 * left.count;
   return left.end() == right.begin && left.begin % both == 0 &&
@@ -106,6 +116,7 @@ Fold stacked(std::span<const Range> rows, int shards) {
     fold.left.push_back(static_cast<int>(row));
     fold.depth = std::max(fold.depth, static_cast<int>(sums.size()));
     int merges = 0;
+    // A row may complete several subtrees at once, as a carry in binary counting does.
     for (; sums.size() > 1 && are_siblings(sums.end()[-2], sums.back(), shards); ++merges) {
       sums.end()[-2].count += sums.back().count;
       sums.pop_back();
@@ -143,6 +154,8 @@ Shares choose_shares(int shards, int ranks, std::span<const double> speeds) {
   if (speeds.empty()) speeds = same;
   FewestRoots search(shards, largest_shares(shards, speeds));
   for (int roots = 1;; ++roots) {
+    // The rank with the most roots has the most memory and messages, so its number is the first
+    // goal.
     std::vector<int> counts = search.find(roots);
     if (!counts.empty()) return Shares(std::move(counts));
   }
@@ -167,6 +180,8 @@ std::vector<Range> single_shards(Range own) {
 std::vector<Range> roots_of(Range own, int shards) {
   std::vector<Range> roots;
   for (std::int64_t begin = own.begin; begin < own.end();) {
+    // The largest subtree that begins here and ends within the own shards. It doubles only while
+    // its other half has shards at all.
     std::int64_t size = 1;
     while (begin % (2 * size) == 0 && begin + size < shards &&
            std::min<std::int64_t>(begin + 2 * size, shards) <= own.end()) {
@@ -192,6 +207,8 @@ std::vector<Range> subtrees_of(const std::vector<Range>& rows, int shards) {
 
 Fold Fold::of(std::span<const Range> rows, int shards) {
   Fold fold = stacked(rows, shards);
+  // The merges alone define the order. Rows of any sizes may therefore use the code for single
+  // shards if they merge at the same places.
   const std::vector<Range> numbers = single_shards({0, std::ssize(rows)});
   fold.by_number = fold.merges == stacked(numbers, static_cast<int>(rows.size())).merges;
   return fold;

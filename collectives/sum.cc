@@ -1,3 +1,7 @@
+// Two ways to add rows in one order. Up to 8 rows that merge like shards are added in registers.
+// Each row is read once, and no partial sum goes to memory. All other folds run on a stack of short
+// blocks, which stay in the cache. Both add the same pairs, so that the bits do not depend on the
+// way.
 #include "collectives/sum.h"
 
 #include <algorithm>
@@ -50,10 +54,12 @@ constexpr std::array<Sum, kGroup> sums(std::integer_sequence<int, N...>) {
 constexpr auto kSumToAll = sums<true>(std::make_integer_sequence<int, kGroup>());
 constexpr auto kSumToOne = sums<false>(std::make_integer_sequence<int, kGroup>());
 
-/// Runs `fold` block by block, with its stack in the first-level cache.
+/// Runs `fold` block by block, with its stack in the first-level cache. A result may be one of the
+/// rows. A block of all rows is read before the block of any result is written.
 void sum_on_stack(const Fold& fold, std::span<float* const> rows, std::span<float* const> results,
                   std::int64_t count) {
   constexpr std::int64_t kStack = 8192;  // floats
+  // Whole cache lines, so that each sum on the stack is aligned.
   const std::int64_t block = std::min<std::int64_t>(1024, kStack / fold.depth / 16 * 16);
   expect(block > 0, "too many sums wait for others");
   alignas(64) float stack[kStack];
@@ -72,6 +78,7 @@ void sum_on_stack(const Fold& fold, std::span<float* const> rows, std::span<floa
         add(top - 2 * block, top - block, length);
     }
     for (std::size_t i = 0; i < results.size(); ++i) {
+      // One sum goes to all results. Otherwise each sum that is left has a result of its own.
       const float* from = stack + (fold.left.size() == 1 ? 0 : i * block);
       std::memcpy(results[i] + begin, from, length * sizeof(float));
     }

@@ -1,3 +1,6 @@
+// The order of the start and of the end leaves no time unwatched. StartWatch covers MPI_Init and
+// the exchange of the records. It ends after the watchdog has begun. The watchdog outlives
+// MPI_Finalize, in which a rank may hang too.
 #include "collectives/world.h"
 
 #include <algorithm>
@@ -34,6 +37,8 @@ int World::begin_mpi(int* argc, char*** argv) {
   }
   owns_mpi_ = !initialized;
   if (owns_mpi_) {
+    // Both come before MPI_Init. There MPI reads its variables, and may end a process without its
+    // launcher.
     check_launch(0);
     for (const auto& [name, value] : network_layers(::getenv, own_interfaces()))
       ::setenv(name.c_str(), value.c_str(), /*overwrite=*/0);
@@ -85,6 +90,8 @@ World::~World() {
   flight_recorder_->mine().waiting("the end of the run");
   Waiting::report_to(nullptr);
   share_memory_claims(nullptr);
+  // The program's own MPI runs on after this object. The barrier takes the place of MPI_Finalize:
+  // no rank leaves while another one may still fail.
   if (owns_mpi_)
     MPI_Finalize();
   else

@@ -1,3 +1,6 @@
+// setup() numbers layers, parameters and saved bytes within a holder. Each holder moves the numbers
+// of its parts by those before them. A call passes the offsets down in the same way (Part::own). So
+// a layer sees only its own part of each array.
 #include "net/chain.h"
 
 #include <algorithm>
@@ -11,6 +14,7 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
             outer.name.empty() || name_.empty() ? outer.name + name_ : outer.name + "/" + name_);
   const Shape out = layer_->setup(own, in);
   holds_others_ = !own.layers.empty();
+  // A layer that holds others has their summaries already, and their parameters have full names.
   if (!holds_others_) {
     LayerSummary summary{.name = own.name,
                          .kind = layer_->kind(),
@@ -34,6 +38,7 @@ Shape Part::setup(Setup& outer, Shape in, bool input_gradient) {
     parameter.layer += number_;
     outer.parameters.push_back(std::move(parameter));
   }
+  // Within the layer kInput is its own input, which is the output of the part before it here.
   for (LayerSummary& layer : own.layers) {
     for (int& input : layer.inputs)
       input = input == LayerSummary::kInput ? outer.source : input + number_;
@@ -63,6 +68,7 @@ void Part::forward(const LayerCall& call, View x, View y) {
 }
 
 void Part::backward(const LayerCall& call, View x, View y, View dy, View dx) {
+  // Without both, nothing that the layer computes would be read.
   if (dx || learns_) {
     LayerCall mine = own(call);
     LayerTimer* const timer = holds_others_ ? nullptr : call.timer;
@@ -88,6 +94,8 @@ Shape Chain::setup(Setup& setup, Shape in) {
   Shape shape = in;
   bool learns = setup.input_gradient;
   for (Part& part : parts_) {
+    // The output of the part before. Neighbours lie in different halves, because a part reads one
+    // and writes the other.
     if (&part != &parts_.front()) {
       const std::size_t bytes = shape.count() * size_of(type_);
       outputs_.emplace_back(shape, training_ ? setup.save(bytes) : 0);
@@ -96,6 +104,7 @@ Shape Chain::setup(Setup& setup, Shape in) {
     }
     shape = part.setup(setup, shape, learns);
     learns |= part.learns();
+    // Parts before the first one that learns get no dy at all: backward ends above them.
     if (!learns) ++first_;
     scratch = std::max(scratch, part.scratch_bytes());
   }
@@ -136,6 +145,7 @@ void Chain::backward(LayerCall& call, View x, View y, View dy, View dx) {
     y = in;
     dy = gradient;
   }
+  // These compute nothing, but the listener counts on a report of each layer with parameters.
   for (std::size_t i = first_; i-- > 0;) parts_[i].backward(for_parts, {}, {}, {}, {});
 }
 

@@ -16,7 +16,9 @@
 namespace lockstep {
 namespace {
 
-/// The step that a file name stands for: "step-0000001000.h5". Nothing for other names.
+/// The step that a file name stands for: "step-0000001000.h5". Nothing for other names. A name must
+/// be exactly the one that is written for its step. So a copy with a longer name is no checkpoint,
+/// and no step has two files.
 std::optional<std::int64_t> step_of(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
   std::int64_t step = -1;
@@ -62,6 +64,8 @@ void compare(const Checkpoint& checkpoint, const Hdf5Reader& reader, const Layou
   if (!spare.empty()) differs(fmt::format("it has {}, which this model lacks", *spare.begin()));
 }
 
+/// Texts lose their control characters here, because the file may come from others: the name of a
+/// class could command the terminal.
 CheckpointMetadata facts_of(const Hdf5Reader& reader, const std::filesystem::path& file) {
   CheckpointMetadata metadata;
   metadata.position = {reader.integer("step"), reader.integer("samples"), reader.integer("epoch"),
@@ -117,6 +121,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
        entry.increment(error)) {
     if (const auto step = step_of(entry->path())) found.emplace_back(*step, entry->path());
   }
+  // Any other error must not look like an empty directory, or the run would begin again at step 0.
   if (error && error != std::errc::no_such_file_or_directory) {
     fail("cannot read the checkpoint directory {}: {}. Use another one.", directory.string(),
          error.message());
@@ -171,6 +176,7 @@ void verify_checkpoint(const std::filesystem::path& file) { Checkpoint(file).ver
 Newest newest_good(const std::filesystem::path& directory) {
   Newest result;
   for (const std::filesystem::path& file : list_checkpoints(directory)) {
+    // Taken before the read: if the file has changed since, it is being copied and not damaged.
     const std::optional<FileStamp> before = stamp_of(file);
     try {
       verify_checkpoint(file);
@@ -179,6 +185,8 @@ Newest newest_good(const std::filesystem::path& directory) {
     } catch (const Error& error) {
       // The run that writes here may have removed it since it was listed: nothing to warn of.
       if (is_gone(file)) continue;
+      // A file that cannot be read now is not damaged. An older one in its place would lose steps,
+      // and the run would write over the newer ones.
       if (dynamic_cast<const UnreadableFile*>(&error) != nullptr) throw;
       if (before) require_unchanged(*before);
       result.warnings.push_back(fmt::format("skipping a checkpoint: {}", error.what()));
@@ -216,6 +224,7 @@ std::vector<std::string> CheckpointPruner::prune(const std::filesystem::path& ne
   if (keep_ == 0) return warnings;
   constexpr double kSeconds = 60;
   const double begin = now_seconds();
+  // The run has just written it, so that it is not read again.
   known_[newest] = {stamp_of(newest), true};
   const std::vector<std::filesystem::path> files = list_checkpoints(directory_);
   int good = 0;

@@ -1,3 +1,5 @@
+// The sums are in double, so that the square of a large gradient does not overflow. Two launches
+// suffice for any number of parameters, because the table of parts lies on the device.
 #include "net/clip.h"
 
 #include <algorithm>
@@ -36,10 +38,12 @@ struct Scale {
     squares = team.sum(squares);
     if (team.lane != 0) return;
     const double norm = std::sqrt(squares) * static_cast<double>(now->scale);
+    // False for NaN, which therefore stays in the gradients and shows that the run diverges.
     if (norm > limit) now->scale *= static_cast<float>(limit / norm);
   }
 };
 
+/// A parameter has several parts if it is long, so that all threads have work.
 std::vector<Range> parts_of(const Layout& layout, std::int64_t lanes) {
   std::vector<Range> parts;
   for (const Parameter& parameter : layout.parameters) {

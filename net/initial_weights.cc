@@ -46,6 +46,8 @@ std::vector<std::string> load_checkpoint(const std::filesystem::path& file, cons
   const Section weights{.name = "parameters", .arena = parameters};
   const Checkpoint checkpoint(file);
   checkpoint.verify();
+  // The arenas begin with the last layer. If the file has another number of classes in one of its
+  // arrays, the whole layer begins with zeros.
   const int last = layout.parameters.front().layer;
   for (const Parameter& parameter : layout.parameters) {
     const std::optional<Shape> there = checkpoint.shape(weights, parameter);
@@ -74,6 +76,8 @@ struct Naming {
   }
 };
 
+/// Looks for the last parameter of the arena, which belongs to the first layer. Files with another
+/// last layer have it too.
 Naming naming_of(const TensorFile& reader, const Layout& layout) {
   for (const char* prefix : {"", "module.", "model.", "backbone.", "network.", "net.",
                              "model.module.", "module.model.", "model.backbone.", "model.model."}) {
@@ -91,7 +95,8 @@ std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
   return shape;
 }
 
-/// Scales the gammas for variances to which `ours` is added instead of `theirs`.
+/// Scales the gammas for variances to which `ours` is added instead of `theirs`. The factor of a
+/// channel in evaluation, gamma / sqrt(variance + epsilon), stays the same.
 void change_epsilon(const Layout& layout, float theirs, float ours, float* parameters) {
   for (const Parameter& gamma : layout.parameters) {
     if (!gamma.name.ends_with("/gamma")) continue;
@@ -124,6 +129,8 @@ std::vector<std::string> unused_tensors(const TensorFile& reader, const Matches&
   return unused;
 }
 
+/// A parameter takes the tensor of its name if the shapes agree. Only the last layer may be missing
+/// or have other classes; any other difference means that the file is of another model.
 Matches match(const TensorFile& reader, const std::filesystem::path& file, const Layout& layout,
               bool other_classes) {
   const int last = layout.parameters.front().layer;
@@ -142,6 +149,7 @@ Matches match(const TensorFile& reader, const std::filesystem::path& file, const
         continue;
       }
       is = fmt::format("is {}", fmt::join(shape, "x"));
+      // The extents besides the number of classes decide whether it is a last layer of this model.
       if (!shape.empty()) wanted[0] = shape[0];
       fits = shape == wanted;
     }
@@ -172,6 +180,7 @@ Matches match(const TensorFile& reader, const std::filesystem::path& file, const
 std::vector<std::string> load_tensors(const TensorFile& reader, const std::filesystem::path& file,
                                       const Layout& layout, float* parameters, bool other_classes) {
   const Matches matches = match(reader, file, layout, other_classes);
+  // In a copy, because the caller keeps its weights if the file fails halfway.
   std::vector<float> loaded(parameters, parameters + layout.count);
   clear_last_layer(layout, loaded.data());  // the weights of the file may follow
   for (const auto& [parameter, name] : matches.pairs)

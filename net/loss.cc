@@ -1,3 +1,6 @@
+// One row-wise kernel computes loss, gradient and counts, while the logits of a sample are in the
+// cache. Sums over samples are integers, because atomic additions come in any order and floats
+// would make the result depend on it.
 #include "net/loss.h"
 
 #include <cmath>
@@ -83,6 +86,8 @@ struct SoftmaxRow {
     if (share < 1) apart = share * apart + (1 - share) * (highest - static_cast<float>(x[other]));
     double loss =
         natural_log(sum) + (smoothing() > 0 ? (1 - smoothing()) * apart + each * below : apart);
+    // Rare: the difference of two finite logits may be above the largest float. NaN comes here too,
+    // and stays.
     if (!(loss <= std::numeric_limits<float>::max())) loss = beyond_floats(x, highest, target);
     loss *= static_cast<double>(factor);
     const bool finite = loss < kEndOfLosses;

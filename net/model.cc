@@ -1,3 +1,5 @@
+// The arenas have the order of backward, and the chain that of forward. plan_parameters() sorts the
+// parameters for the arenas, and places_ keeps the order in which a call lists its weights.
 #include "net/model.h"
 
 #include <algorithm>
@@ -32,6 +34,8 @@ Model::Model(Device& device, const ModelEntry& entry, Shape input, int classes, 
 void Model::make_slots(int slots) {
   const std::size_t bytes = output_.count() * size_of(type_);
   while (slots_.size() < static_cast<std::size_t>(slots)) {
+    // Each slot requests the same sizes in the same order, so that the offsets are valid in all of
+    // them.
     Slot& slot = *slots_.emplace_back(std::make_unique<Slot>());
     saved_ = slot.activations.reserve(saved_bytes_);
     logits_ = slot.activations.reserve(bytes);
@@ -55,6 +59,8 @@ void Model::plan_parameters(std::vector<Parameter> parameters) {
     if (fresh) layout_.layers.push_back({layout_.count, 0});
     parameter->range = {layout_.count, parameter->shape.count()};
     layout_.count = Layout::aligned(parameter->range.end());
+    // The gap behind a parameter belongs to its layer. The ranges of layers then follow each other
+    // without gaps, and a bucket of several layers is one range.
     layout_.layers.back().count = layout_.count - layout_.layers.back().begin;
     layout_.parameters.push_back(*parameter);
   }

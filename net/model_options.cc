@@ -10,7 +10,7 @@ bool is_network_file(const std::string& model) { return model.ends_with(".toml")
 
 void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
                            const std::string& published) {
-  const bool words = find(models(), by_default).words;
+  const char* shown = find(models(), by_default).words ? "reuters" : "resnet20";
   rows.group("Model");
   rows.text("--model", given, "NAME",
             fmt::format("Model (see --list), or file of layers FILE.toml [the data set's, {}]\n"
@@ -21,9 +21,7 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
             })
       .suggests(names_of(models()))
       .common()
-      .example(!published.empty() ? published
-               : words            ? "reuters"
-                                  : "resnet20")
+      .example(published.empty() ? shown : published)
       .also_called({"arch"});
   if (!published.empty()) {
     rows.flag("--as-published", as_published,

@@ -1,3 +1,7 @@
+// A plan is made once: spans of elements that are stepped alike. A step then needs one launch for
+// each span, whatever the number of parameters. The decay may differ within a span, so that kernels
+// read it for each 16 elements. One array serves both kinds of elements: a negative decay is the
+// share by which a statistic follows.
 #include "net/optimizer.h"
 
 #include <algorithm>
@@ -10,7 +14,8 @@ namespace {
 
 constexpr std::int64_t kUnit = Layout::kAlignment;
 
-/// The part of `parameter`, with the gap after it, that lies in `range`.
+/// The part of `parameter`, with the gap after it, that lies in `range`. The gap contains zeros,
+/// which each rule keeps, so that a launch may run over it.
 Range part_in(Range range, const Parameter& parameter) {
   const std::int64_t begin = std::max(range.begin, parameter.range.begin),
                      end = std::min(range.end(), Layout::aligned(parameter.range.end()));
@@ -48,6 +53,7 @@ struct DecayedSquares {
       double squares = 0;
       for (std::int64_t i = unit * kUnit; i < (unit + 1) * kUnit; ++i)
         squares += static_cast<double>(parameters[i]) * static_cast<double>(parameters[i]);
+      // The numbers of statistics are negative, and no part of the penalty.
       sum += static_cast<double>(std::max(decays[unit], 0.0f)) / 2 * squares;
     }
     sum = team.sum(sum);
@@ -104,6 +110,8 @@ std::vector<UpdateSpan> plan_update(const Layout& layout, Range range, const Opt
         !layerwise || (part.begin == parameter.range.begin && part.end() >= parameter.range.end()),
         "a layerwise optimizer was given a part of a parameter");
     const bool stepped = parameter.stepped();
+    // Frozen parameters and statistics have no rate, so that neighbours with different ones share a
+    // span.
     const float rate = stepped ? parameter.rate : 1;
     const auto keep_going = [&](const UpdateSpan& last) {
       return part.begin == last.range.end() && stepped == last.stepped && rate == last.rate &&
@@ -118,6 +126,8 @@ std::vector<UpdateSpan> plan_update(const Layout& layout, Range range, const Opt
 
 void update(Stream& stream, const std::vector<UpdateSpan>& spans, const Optimizer& optimizer,
             const TrainingState& state, const UpdateRates* now) {
+  // All costly pieces of this rank come first. Otherwise it would wait in update() for pieces of
+  // other ranks, while they wait for its own.
   for (const UpdateSpan& span : spans) {
     if (span.stepped) optimizer.begin(stream, span, state, now);
   }

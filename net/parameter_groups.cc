@@ -3,6 +3,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <map>
 
 #include "src/base/check.h"
 #include "src/base/option_rows.h"
@@ -27,6 +28,7 @@ bool matches(const std::string& pattern, const std::string& name) {
     }
     names.push_back(parameter.name);
   }
+  // The arena begins with the last layer. A reader expects the first one.
   std::ranges::reverse(names);
   fail_usage("--group {} matches no parameter. The parameters are {}", group.pattern,
              fmt::join(names, ", "));
@@ -68,6 +70,7 @@ void apply_groups(std::span<const ParameterGroup> groups, Layout& layout) {
 }
 
 ParameterGroup parse_group(const std::string& text) {
+  // The last colon, because a pattern may contain one and a setting does not.
   const std::size_t colon = text.rfind(':');
   if (colon == 0 || colon == text.npos || colon + 1 == text.size()) {
     fail_usage(
@@ -78,17 +81,20 @@ ParameterGroup parse_group(const std::string& text) {
   ParameterGroup group;
   group.pattern = text.substr(0, colon);
   std::optional<float> rate, epochs;
+  const std::map<std::string_view, std::optional<float>*> settings{
+      {"lr", &rate}, {"weight-decay", &group.decay}, {"epochs", &epochs}};
   for (const std::string& word : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string name = word.substr(0, equals),
                       value = word.substr(std::min(equals + 1, word.size()));
-    if (name != "lr" && name != "weight-decay" && name != "epochs") {
+    const auto setting = settings.find(name);
+    if (setting == settings.end()) {
       fail_usage(
           "--group {}: \"{}\" is not a setting. Pass lr=FACTOR, weight-decay=NUMBER or "
           "epochs=NUMBER.",
           group.pattern, word);
     }
-    std::optional<float>& number = name == "lr" ? rate : name == "epochs" ? epochs : group.decay;
+    std::optional<float>& number = *setting->second;
     if (number) fail_usage("--group {}: {} is given twice", group.pattern, name);
     number = parse_number<float>(fmt::format("--group {}: {}", group.pattern, name), value,
                                  Bounds::at_least(0));

@@ -34,6 +34,8 @@ float draw(Init::Kind kind, Random& random) {
   return kind == Init::Kind::uniform ? random.uniform(-1, 1) : random.truncated_normal();
 }
 
+/// For the first filters: 1 at the own channel of the middle tap, 0 elsewhere. Filters beyond the
+/// number of channels keep their random values.
 void let_through(const Parameter& filters, float* values) {
   const std::int64_t row = filters.shape.row(), channels = filters.shape.back(),
                      middle = row / channels / 2 * channels;

@@ -1,3 +1,6 @@
+// Networks that torchvision has use its names for their layers, so that only the last part of a
+// parameter's name differs. timm's names follow from torchvision's by a table of pieces for each
+// network.
 #include "net/pytorch_names.h"
 
 #include <fmt/format.h>
@@ -120,6 +123,8 @@ std::string pytorch_name(const std::string& parameter) {
 }
 
 void require_own_names(const std::vector<Parameter>& parameters) {
+  // Each name ends with the sign that follows in a longer one, so that conv1 is not the beginning
+  // of conv10. After the sort a folder stands directly before a name within it.
   std::vector<std::pair<std::string, std::string>> names;  // in files, and here
   for (const Parameter& one : parameters) {
     names.emplace_back(one.name + "/", one.name);
@@ -150,6 +155,7 @@ std::vector<float> to_pytorch(const Parameter& parameter, std::span<const float>
   return to;
 }
 
+/// The order counts: long pieces come before shorter ones that they contain.
 std::string TimmNetwork::name_of(std::string name) const {
   for (const auto& [from, to] : pieces) {
     if (const std::size_t at = name.find(from); at != name.npos) name.replace(at, from.size(), to);

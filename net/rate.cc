@@ -59,6 +59,8 @@ std::span<const RateEntry> rate_schedules() { return kSchedules; }
 void RateOptions::choose(const std::string& text) {
   const std::vector<std::string> words = split(text, ':');
   if (words[0] != "exponential" || words.size() == 1) {
+    // A later choice replaces all of an earlier one, such as the numbers of a recipe. The other
+    // options stay.
     find(rate_schedules(), text);
     *this = {.schedule = text, .base = base, .warmup_epochs = warmup_epochs, .end = end};
     return;
@@ -87,6 +89,7 @@ std::string RateOptions::text() const {
 
 double learning_rate(const RateOptions& options, double epoch, double epochs) {
   const double rate = find(rate_schedules(), options.schedule).rate(options, epoch, epochs);
+  // A factor of the schedule, so that the rate does not jump at the end of the warm-up.
   return epoch < options.warmup_epochs ? rate * epoch / options.warmup_epochs : rate;
 }
 

@@ -1,3 +1,5 @@
+// Optimizers may share an option, which is then one row with the default of the first optimizer.
+// finish() knows the optimizer: it removes the options of others, and sets the defaults of its own.
 #include "net/update_options.h"
 
 #include <utility>
@@ -134,6 +136,8 @@ void UpdateOptions::finish(OptionRows& rows) {
       each = own.erase(each);
       continue;
     }
+    // The row prints its value. So the default takes its place for a moment, and a value that the
+    // user passed comes back.
     const float read = std::exchange(each->second, option->value);
     row.by_default = row.show();
     if (row.source != OptionRow::Source::initial) each->second = read;

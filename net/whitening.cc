@@ -18,11 +18,13 @@ Eigen eigen_of(std::vector<double> a, std::size_t n) {
       all += a[i] * a[i];
       if (i / n != i % n) beside += a[i] * a[i];
     }
+    // These are squares: what is left beside the diagonal is near the rounding of doubles.
     if (beside <= 1e-30 * all) break;
     for (std::size_t p = 0; p < n; ++p) {
       for (std::size_t q = p + 1; q < n; ++q) {
         if (a[p * n + q] == 0) continue;
-        // The rotation in the plane of p and q that makes a[p][q] zero.
+        // The rotation in the plane of p and q that makes a[p][q] zero. The smaller one of two such
+        // angles, with which the iteration converges.
         const double ratio = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
         const double t = std::copysign(1 / (std::abs(ratio) + std::sqrt(ratio * ratio + 1)), ratio);
         const double c = 1 / std::sqrt(t * t + 1), s = t * c;
@@ -33,6 +35,7 @@ Eigen eigen_of(std::vector<double> a, std::size_t n) {
         };
         for (std::size_t k = 0; k < n; ++k) rotate(a[k * n + p], a[k * n + q]);
         for (std::size_t k = 0; k < n; ++k) rotate(a[p * n + k], a[q * n + k]);
+        // The rows of v become the eigenvectors.
         for (std::size_t k = 0; k < n; ++k) rotate(v[p * n + k], v[q * n + k]);
       }
     }

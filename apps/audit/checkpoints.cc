@@ -34,6 +34,8 @@ void compare_facts(const RunLog& log, const RunFacts& summary, std::vector<std::
       found.push_back(fmt::format("{} has another fact {} than {}", other.place, name, one.place));
   };
   const LoggedFacts &last = log.starts.back(), stored{0, summary, kSummaryFile};
+  // The last start wrote summary.json, so both have the same facts. A checkpoint may be of any
+  // start before its step. One after the begin of the last start must be of that start.
   compare(last, stored);
   for (const LoggedFacts& file : log.facts) {
     if (file.step > last.step) compare(file, stored);
@@ -79,6 +81,7 @@ void add_checkpoint(const fs::path& file, RunLog& log) {
   require_present_form(metadata);
   const RunFacts facts = RunFacts::of(file, metadata);
   log.checked(reader.text(kFacts), place);
+  // Values are collected first. If the file turns out to be damaged, none of them counts.
   std::map<std::pair<std::string, std::string>, json> found;
   for (const std::string& name : reader.arrays()) {
     const std::string group = name.substr(0, name.find('/'));
@@ -150,6 +153,7 @@ std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run)
   std::vector<std::string> result;
   std::map<LoggedKey, const LoggedValue*> known;
   for (const LoggedValue& value : log.values) {
+    // The first file that has a value of this step is compared with all later ones.
     const LoggedValue* const first =
         known.try_emplace({value.step, value.name}, &value).first->second;
     if (first->value != value.value) {
@@ -166,6 +170,7 @@ std::vector<std::string> contradictions(const RunLog& log, const StoredRun& run)
 std::vector<Stretch> stretches_of(const RunLog& log, const Checkpoints& checkpoints) {
   std::vector<std::int64_t> states{log.began};
   for (const auto& [step, file] : checkpoints)
+    // Checkpoints before the begin of this run are of its parent.
     if (step > states.back()) states.push_back(step);
   if (!log.values.empty() && log.values.back().step > states.back())
     states.push_back(log.values.back().step);

@@ -10,6 +10,7 @@ namespace {
 
 constexpr Check kNone = Check::none;
 
+// The first row that fits a field counts, so those of all groups come first.
 constexpr Fields kTable[] = {
     {"*", "time", kNone, "times"},
     {"*", "weights_sha256"},

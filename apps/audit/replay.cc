@@ -119,6 +119,8 @@ int run_program(const std::vector<std::string>& words, const fs::path& output,
   ::close(file);
   require(pid > 0, "cannot start {}: {}. End other programs.", words.front(), std::strerror(errno));
   int status = 0;
+  // A thread of Signals receives all signals, so they interrupt no call here. The loop looks for
+  // them, and for the end of the program.
   for (std::int64_t sent = 0; ::waitpid(pid, &status, WNOHANG) == 0;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const std::int64_t received = std::min<std::int64_t>(signals.received(), 2);
@@ -186,6 +188,8 @@ Replay::Replay(const RunLog& run, const RunFacts& facts, const ReplayOptions& op
       signals_(signals),
       program_(fs::absolute(program_of(options.program, facts))),
       scratch_(options.scratch.empty() ? fs::temp_directory_path() : fs::path(options.scratch)) {
+  // A replay is no start of lockstep_run, whose variables may be set around this program. Variables
+  // for mpirun that the user has set stay.
   for (const char* name :
        {"LOCKSTEP_RUN", "LOCKSTEP_CHANGE", "LOCKSTEP_CHANGED_AT", "LOCKSTEP_SUPERVISOR"})
     ::unsetenv(name);
@@ -204,6 +208,8 @@ int Replay::ranks_of(const RunFacts& start) const {
   const auto positive = [&](const char* name) {
     return static_cast<int>(std::clamp<std::int64_t>(start.number(name), 1, 1 << 16));
   };
+  // A canonical order allows any number of ranks. Any other order needs those of the run, even if
+  // this machine has fewer cores.
   const int before = positive("ranks");
   const bool canonical = is_canonical(start);
   if (!canonical && options_.ranks > 0 && options_.ranks != before)
@@ -225,7 +231,10 @@ std::string Replay::config(const RunFacts& start, bool resumes) const {
   };
   for (const auto& [name, value] : options.items()) {
     const std::string text = value.is_string() ? value.get<std::string>() : "";
+    // A part that resumes goes on in the copy, so it does not begin from another file.
     const bool begins = name == "resume" || name == "init";
+    // Portable arithmetic has the same bits on every instruction set, so this machine may use its
+    // own.
     if (has(kLeftOut, name) || (is_canonical(start) && has(kOfRanks, name)) ||
         (name == "isa" && facts_.portable()) || (name == "model" && !network.empty()) ||
         (begins && (resumes || text == "auto" || text == "never")))
@@ -243,6 +252,8 @@ std::string Replay::config(const RunFacts& start, bool resumes) const {
   if (!options_.data.empty()) data = fmt::format("{}", fmt::join(options_.data, "\n"));
   if (!data.is_null()) set("data", data);
   if (!last.option("labels").is_null()) set("labels", last.option("labels"));
+  // Checkpoints are saved only where kReplayVariable asks for them. The mean of an epoch needs each
+  // step in the log.
   return config + "quiet=true\nkeep=2\nlog-every=1\ncheckpoint-every=\"1000000000s\"\n" +
          "summary-every=0\n";
 }
@@ -285,6 +296,8 @@ Replayed Replay::run(const ReplaySpec& spec) {
   std::vector<LoggedValue> classes;
   const std::vector<LoggedFacts> starts = starts_in(run_, stretch);
   bool resumes = !spec.checkpoint.empty();
+  // Each start of the run may have had other options. So each is replayed with its own, up to the
+  // step at which the next one began.
   for (std::size_t i = 0; i < starts.size() && result.code == kExitSuccess; ++i) {
     const std::int64_t next = i + 1 < starts.size() ? starts[i + 1].step : stretch.end;
     const Stretch part{std::max(stretch.begin, starts[i].step), std::min(stretch.end, next)};
@@ -309,6 +322,7 @@ Replayed Replay::run(const ReplaySpec& spec) {
     }
     resumes = true;
     if (part.end == stretch.end) break;
+    // The next start replaces evaluation.json, so its values are read in between.
     std::ranges::copy_if(read_log(copy_).values, std::back_inserter(classes), is_of_classes);
   }
   result.log = read_log(copy_);

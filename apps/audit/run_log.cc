@@ -94,11 +94,11 @@ void add_summary(const json& summary, RunLog& log) {
     log.damage.push_back(fmt::format("{} is {} at step {}, and {} is later", kSummaryFile,
                                      one_line(status), step_in(summary), later->place));
   for (const auto& [name, value] : summary.items()) {
-    const bool result = find_field("summary", name) != nullptr;
-    const std::string group = name == kWeightsField ? "*"
-                              : name == "epoch"     ? "train"
-                              : result              ? "summary"
-                                                    : "fact";
+    std::string group = find_field("summary", name) != nullptr ? "summary" : "fact";
+    if (name == "epoch") group = "train";
+    if (name == kWeightsField) group = "*";
+    // A replay ends where the stretch ends. It cannot repeat a signal or a failure that ended the
+    // run.
     const bool why = stopped && (name == "status" || name == "reason");
     if (!value.is_null() && (name != "epoch" || value != 0))
       log.add(step_in(summary), group, why ? "interruption" : name, value, kSummaryFile);
@@ -149,6 +149,8 @@ void RunLog::add(std::int64_t step, const std::string& group, const std::string&
 }
 
 json RunLog::checked(const std::string& text, const std::string& place) {
+  // The parser keeps the last of two equal names in silence. So its events are watched: the keys of
+  // an object have the depth below its begin.
   std::map<int, std::set<std::string>> names;  // by depth
   bool twice = false;
   const auto note = [&](int depth, json::parse_event_t event, json& value) {
@@ -206,6 +208,8 @@ std::string compare_logs(const RunLog& run, const RunLog& replay, const Stretch&
     }
     ++equal;
   }
+  // The replay logs more steps than the run. Only an evaluation that the run lacks shows that a
+  // line was removed.
   for (const auto& [key, value] : replayed) {
     const auto& [step, name] = key;
     if (name == "evaluation top1" && stretch.contains(step) && !run.find(step, name))
@@ -229,6 +233,8 @@ std::vector<std::string> compare_means(const RunLog& run, const std::vector<Logg
     for (const LoggedValue& other : run.values)
       if (other.name == mean.name && other.step < mean.step) begin = std::max(begin, other.step);
     const char* const name = mean.name == "epoch acc" ? "train batch_top1" : "train loss";
+    // In the order of the steps, as the run has added them: only then is the mean equal bit for
+    // bit.
     double sum = 0;
     std::int64_t step = begin + 1;
     for (; step <= mean.step && steps.contains({step, name}); ++step) sum += steps[{step, name}];

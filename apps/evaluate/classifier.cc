@@ -26,6 +26,7 @@ void Classifier::load(Memory parameters) {
 }
 
 std::vector<double> Classifier::classify(std::int64_t count) {
+  // The model always computes a whole batch. Only the first `count` rows are read.
   device_.copy(*stream_, given_.get(), images_.get(), batch_bytes_);
   View logits = model_.forward(*stream_, {given_.get(), model_.input(), model_.input_type()});
   const Memory host = device_.allocate(logits.bytes(), Place::host);

@@ -16,6 +16,9 @@
 #include "src/base/text.h"
 #include "src/data/read_in_parallel.h"
 
+// A batch takes one of three ways. The host reads it and copies it to the device. A device that
+// holds the data set gathers it there. If the device gains from it, that work is captured once and
+// repeated. All ways add to the same sums, which the host reads once, at the end.
 namespace lockstep {
 namespace {
 
@@ -146,6 +149,8 @@ void Evaluation::copy_batch(View images) {
   };
   with_exit_code(kExitData,
                  [&] { read_in_parallel(stream_->threads(), std::ssize(rows_), 8, read); });
+  // Samples behind a damaged one move up, so that the rows of the batch have no gap. The labels
+  // follow rows_.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (!whole[i]) continue;
@@ -155,6 +160,7 @@ void Evaluation::copy_batch(View images) {
   rows_.resize(kept);
   auto* host_labels = reinterpret_cast<std::int32_t*>(host_.get() + labels_);
   for (const std::int64_t sample : rows_) *host_labels++ = dataset_->label(sample);
+  // Labels follow the images in both memories, so one copy moves both.
   device_.copy(*stream_, arena_.at(images_), host_.get() + images_, sums_ - images_);
 }
 
@@ -171,6 +177,8 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
     resident_->enqueue_batch(*stream_, {.position = position, .offset = first}, {images, labels});
   }
   View logits = views_ ? views_->of_batch(*stream_, images) : model_.forward(*stream_, images);
+  // The model always computes a whole batch. The rows beyond `count` are left from an earlier one,
+  // and no sum reads them.
   logits.shape = logits.shape.with_batch(count);
   auto* sums = static_cast<Score*>(arena_.at(sums_));
   softmax_cross_entropy(*stream_, {.logits = logits,
@@ -181,6 +189,8 @@ View Evaluation::score_batch(std::int64_t first, std::int64_t count, bool later)
 }
 
 View Evaluation::repeat_batch(std::int64_t number) {
+  // Each batch has its own number in firsts_, because the copy may run later. A single place could
+  // be overwritten before it is read.
   device_.copy(*stream_, first_.get(), firsts_.get() + number * sizeof(std::int64_t),
                sizeof(std::int64_t));
   if (!captured_.graph) {
@@ -235,6 +245,10 @@ float* Evaluation::load(const Comm& comm, const Checkpoint* checkpoint,
   return reinterpret_cast<float*>(weights_.get());
 }
 
+/// In each round every rank scores one batch. Ranks without a batch go through the round too,
+/// because its calls are collective. The score and the confusion table are integers, so the sums do
+/// not depend on the ranks. A device runs ahead of the host unless logits are looked at row by row.
+/// A captured batch contains the address of the weights, and goes when these lie elsewhere.
 std::optional<EvaluationResult> Evaluation::run(const Comm& comm, float* parameters,
                                                 const std::function<bool(double)>& keep_going) {
   model_.bind(parameters, nullptr);

@@ -17,6 +17,7 @@ struct Seen {
   HOST_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t pixel = i / channels, row = pixel / width, image = row / height;
     const auto y = static_cast<int>(row % height), x = static_cast<int>(pixel % width);
+    // A view is mirrored last, so the way back to the image begins with that.
     const int from_y = reflected(y - shift, height),
               from_x = reflected((mirror ? width - 1 - x : x) - shift, width);
     to[i] = images[((image * height + from_y) * width + from_x) * channels + i % channels];
@@ -30,6 +31,7 @@ struct AddWeighted {
   bool first;  ///< nothing was added yet
   float* sum;
   HOST_DEVICE void operator()(std::int64_t i) const {
+    // By name, so that the choice of a compiler to fuse changes no bit.
     sum[i] = std::fma(weight, static_cast<float>(logits[i]), first ? 0.0f : sum[i]);
   }
 };
@@ -58,6 +60,7 @@ View MeanOfViews::of_batch(Stream& stream, View images) {
   const View seen = arena_.view(seen_, images.shape, images.type),
              mean = arena_.view(mean_, {images.shape[0], classes_}, Type::f32);
   for (const TestView& view : kTestViews) {
+    // One view at a time, all in one buffer: the stream keeps them apart.
     see(stream, images, view, seen);
     const View logits = model_.forward(stream, seen);
     dispatch(logits.type, [&]<class T>(T*) {

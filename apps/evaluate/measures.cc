@@ -11,6 +11,8 @@ namespace {
 using enum Measure::Needs;
 using Result = EvaluationResult;
 
+// The upper bits of a float are its exponent and the begin of its mantissa. As an integer they grow
+// with the logarithm of the number, without its cost. They are the same on every processor.
 constexpr int kBitsLeftOut = 17;  // of a float's mantissa: 6 of 23 bits remain
 constexpr int cell_of(float p) {
   return static_cast<int>(std::bit_cast<std::uint32_t>(p) >> kBitsLeftOut);
@@ -69,6 +71,7 @@ constexpr Measure kMeasures[] = {
 }  // namespace
 
 int ProbabilityCounts::bin_of(double p) {
+  // Floats near 1 are too coarse. So above 1/2 the bin is that of 1 - p, from the other end.
   const auto lower = [](double share) {
     return std::max(cell_of(static_cast<float>(share)) - kFirst, 0);
   };
@@ -85,6 +88,8 @@ void ProbabilityCounts::add(std::span<const double> probabilities, std::int32_t 
 }
 
 double ProbabilityCounts::auc(int label) const {
+  // The Mann-Whitney statistic. Bins rise with the probability, so `wrong` has the samples of all
+  // lower bins.
   double pairs = 0, right = 0, wrong = 0;
   for (int bin = 0; bin < kBins; ++bin) {
     const auto own = static_cast<double>(count(label, bin, true)),

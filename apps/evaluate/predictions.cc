@@ -56,6 +56,7 @@ std::vector<double> probabilities_of(std::span<const double> logits) {
   const double highest = highest_of(logits);
   std::vector<double> result(logits.size());
   double sum = 0;
+  // The highest logit becomes 1, so that no exponential overflows.
   for (std::size_t i = 0; i < logits.size(); ++i)
     sum += result[i] = exponential(logits[i] - highest);
   for (double& value : result) value /= sum;
@@ -88,6 +89,7 @@ PredictionFile::PredictionFile(std::filesystem::path file, const Dataset& data,
     file_->write(
         fmt::format("{},true,predicted{}\n", data.file(0).empty() ? "sample" : "file", heads));
   } catch (...) {
+    // The destructor does not run for an object that was not constructed.
     ::unlink(temporary_.c_str());
     throw;
   }
@@ -108,11 +110,13 @@ std::string PredictionFile::row(const Dataset& data, std::int64_t sample,
 void PredictionFile::append(const Comm& comm, const std::string& rows) {
   const std::vector<std::string> all = comm.gather(rows);
   agree(comm, [&] {
+    // Ranks other than 0 have neither rows nor a file here.
     for (const std::string& some : all) file_->write(some);
   });
 }
 
 void PredictionFile::commit() {
+  // The rows reach the disk before the name exists. After a crash the file is whole or absent.
   file_->sync();
   file_->close();
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to("write", path_, errno);

@@ -92,6 +92,7 @@ void read_words(OptionRows& rows, const std::vector<std::string>& words) {
       value = words[i];
     }
     if (value.empty()) fail_usage("{}: its value is empty (a variable that is not set?)", row.name);
+    // Line ends separate the values of a list, so none may contain one.
     if (list && one_line(value) != value) {
       fail_usage("{}: \"{}\" has control characters. Pass its folder, or rename it.", row.name,
                  one_line(value));
@@ -135,6 +136,8 @@ std::string answer_to(OptionRows& rows, const ProgramText& program,
 }  // namespace
 
 std::string hint(OptionRows& rows, std::string_view name, std::string_view prefix) {
+  // In this order: options of launchers, names in other trainers, names that are spelled alike, and
+  // names that contain it.
   const std::string asked = plain(name);
   const std::string quoted = fmt::format(" (did you mean {}", prefix);
   if (kRanksElsewhere.find(fmt::format(", {}, ", asked)) != kRanksElsewhere.npos)
@@ -177,6 +180,7 @@ bool read_command_line(OptionRows& rows, const ProgramText& program, int argc, c
   rows.flag("--help-all", asked, "All options").is_of_command_line = true;
   rows.flag("--version", asked, "Version and compiler of this program").is_of_command_line = true;
   const std::vector<std::string> words(argv + 1, argv + argc);
+  // A question is answered even if other words are wrong.
   answer = answer_to(rows, program, words);
   if (!answer.empty()) return false;
   read_words(rows, words);

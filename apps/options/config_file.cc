@@ -22,6 +22,7 @@ OptionRow& row_of(const std::string& name, const std::string& place, OptionRows&
 }
 
 /// The value of `node`, which is no array: a text, or a number as the file writes it.
+/// So one parser reads the numbers of files and of command lines, and no digit is lost.
 std::string value_of(const toml::node& node, const std::vector<std::string>& lines) {
   if (const auto* text = node.as_string()) return text->get();
   const toml::source_region& at = node.source();

@@ -39,6 +39,7 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t col
   for (std::string line : lines_of(text)) {
     while (line.size() > columns) {
       const std::size_t space = line.rfind(' ', columns);
+      // A word that is longer than a line stays whole.
       if (space == std::string::npos || space <= indent) break;
       result += line.substr(0, space) + "\n";
       line = std::string(indent, ' ') + line.substr(space + 1);
@@ -54,6 +55,7 @@ OptionText::OptionText(const OptionRow& row)
       by_default(row.type == OptionRow::Type::flag ? "" : row.by_default),
       details(row.about.substr(std::min(headline.size() + 1, row.about.size()))),
       values(joined(row.values, ", ")) {
+  // A default that is not a plain value stands in brackets at the end of the headline.
   if (const std::size_t bracket = headline.rfind(" ["); headline.ends_with(']')) {
     const std::string named = headline.substr(bracket + 2);
     by_default += (by_default.empty() ? "" : "; ") + named.substr(0, named.size() - 1);
@@ -61,13 +63,12 @@ OptionText::OptionText(const OptionRow& row)
   }
   if (!row.of_recipe.empty()) by_default = row.of_recipe;
   using enum OptionRow::Type;
-  type = row.type == flag      ? "flag"
-         : row.type == list    ? "text, may be passed again"
-         : row.type == whole   ? "whole number " + row.range
-         : row.type == number  ? "number " + row.range
-         : row.value == "DIR"  ? "folder"
-         : row.value == "FILE" ? "file"
-                               : "text";
+  type = row.value == "DIR" ? "folder" : "text";
+  if (row.value == "FILE") type = "file";
+  if (row.type == flag) type = "flag";
+  if (row.type == list) type = "text, may be passed again";
+  if (row.type == whole) type = "whole number " + row.range;
+  if (row.type == number) type = "number " + row.range;
 }
 
 std::string help_text(OptionRows& rows, const ProgramText& program, bool all) {

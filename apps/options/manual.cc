@@ -10,7 +10,10 @@ namespace {
 /// `text` as roff prints it unchanged.
 std::string roff(const std::string& text) {
   std::string result;
-  for (const char c : text) result += c == '-' ? "\\-" : c == '\'' ? "\\(aq" : std::string(1, c);
+  for (const char c : text) {
+    if (c == '-') result += '\\';
+    result += c == '\'' ? "\\(aq" : std::string(1, c);
+  }
   return result;
 }
 

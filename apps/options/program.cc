@@ -45,6 +45,7 @@ int run_or_print_help(int argc, char** argv, const char* program,
     std::string answer;
     bool runs = false;
     agree(world.comm(), [&] { runs = parse(answer); });
+    // A rank that only prints its help would leave, and the others would wait for it.
     expect_same(world.comm(), "options",
                 fmt::format("asked for = {}", runs ? "a run" : "--help or the like"));
     if (runs && start == Start::single && world.comm().size() > 1)

@@ -27,7 +27,10 @@ struct CheckpointInterval {
   /// "1000" is steps, "600s", "10m" and "2h" are time. Throws the usage Error.
   static CheckpointInterval from(const std::string& text) {
     const char unit = text.back();
-    const double scale = unit == 's' ? 1 : unit == 'm' ? 60 : unit == 'h' ? 3600 : 0;
+    double scale = 0;  // seconds of the unit; 0: steps
+    if (unit == 's') scale = 1;
+    if (unit == 'm') scale = 60;
+    if (unit == 'h') scale = 3600;
     try {
       if (scale == 0) return {parse_number<std::int64_t>("", text, Bounds::at_least(1)), 0};
       const Bounds bounds = Bounds::above_zero(kLongestTime / scale);

@@ -17,6 +17,9 @@
 #include "src/report/report.h"
 #include "src/report/stored_run.h"
 
+// A checkpoint describes itself: network, classes, form and normalisation of samples, place of the
+// data. So the programs that use it need no options of its training. Only rank 0 opens files, and
+// describe() sends what it found to the other ranks.
 namespace lockstep {
 
 namespace {
@@ -126,11 +129,15 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
   for (int list = 0; vanished && list < kLists; ++list) {
     vanished = false;
     for (const std::filesystem::path& file : list_checkpoints(folder)) {
+      // The list begins with the newest file. The one of the last call shows that no newer one is
+      // whole.
       const std::optional<FileStamp> stamp = stamp_of(file);
       if (stamp && stamp == last_) return nullptr;
       if (stamp && damaged_.contains(*stamp)) continue;
       try {
         auto checkpoint = verified(file);
+        // The run saves its last step again when it has evaluated it. The new file has another
+        // stamp, but the same step of the same run, and is not returned twice.
         last_ = stamp;
         const CheckpointMetadata& metadata = checkpoint->metadata();
         const auto state = std::pair(RunFacts::of(file, metadata).text("id"), metadata.position);
@@ -140,6 +147,8 @@ std::unique_ptr<Checkpoint> CheckpointFolder::next() {
         const auto now = stamp_of(file);
         vanished = !now || !stamp || std::get<1>(*now) != std::get<1>(*stamp);
         if (vanished) break;
+        // A file that cannot be read now may be whole. Skipping it would choose an older one in
+        // silence.
         if (dynamic_cast<const UnreadableFile*>(&error) != nullptr) throw;
         require_unchanged(*stamp);
         damaged_.insert(*stamp);
@@ -175,6 +184,7 @@ std::string reason_of_best(const Checkpoint& checkpoint) {
 ChosenCheckpoint of_step(const std::filesystem::path& files, const std::string& step) {
   const std::int64_t number = parse_number<std::int64_t>("--which", step, Bounds::at_least(0));
   const std::filesystem::path file = files / checkpoint_name(number), best = files / kBestFile;
+  // --keep removes old checkpoints, but the best ones have copies under other names.
   if (!is_gone(file)) return {verified(file), "step " + step};
   if (const auto kept = files / best_name(number); !is_gone(kept))
     return {verified(kept), fmt::format("among the best, step {}", number)};
@@ -198,6 +208,7 @@ ChosenCheckpoint open_checkpoint(const CheckpointChoice& choice,
   const std::filesystem::path folder = checkpoint_folder(choice.run);
   const bool best = choice.which == "best", last = choice.which == "last";
   if (folder.empty()) {
+    // A name without an extension is meant as a run, so the error speaks of runs.
     const std::filesystem::path file = path_of_run(choice.run);
     if (!file.has_extension() && is_gone(file)) fail_no_run(choice.run);
     if (!best)
@@ -290,12 +301,14 @@ DataPlace data_of_run(const EvaluatedCheckpoint& checkpoint, DataPlace asked) {
   if (!takes_tables && (!asked.labels.empty() || asked.several()))
     fail_usage("{} was trained on the data set {}, which takes one --data and no --labels.",
                checkpoint.file, checkpoint.dataset);
+  // Generated samples have no place.
   if (checkpoint.source().files.empty()) return asked;
   const auto require_there = [&](const std::string& path, const char* option) {
     if (std::filesystem::status(path, unreadable).type() == std::filesystem::file_type::not_found)
       fail_usage("{} was trained on {}, which does not exist here. Pass {}{}.", checkpoint.file,
                  one_line(path), option, run.several() ? " for each folder" : "");
   };
+  // Labels of the run describe files of its own folder. For another folder they would be wrong.
   const bool own = asked.folders.empty() ||
                    std::filesystem::equivalent(asked.folder(), run.folder(), unreadable);
   if (asked.folders.empty() && run.folders.empty())
@@ -316,6 +329,8 @@ OpenedData open_test_set(const EvaluatedCheckpoint& checkpoint, const DataPlace&
   if (generated && !place.folders.empty())
     fail_usage("{} was trained on the generated set. Omit --data.", checkpoint.file);
   const bool test_only = entry.open_test != nullptr;
+  // The network expects the images of its training, so their form comes from the checkpoint. The
+  // user's options have no say in it.
   const SampleFormat format = format_from(checkpoint.images.format);
   DataSource source{.place = place,
                     .seed = checkpoint.seed,

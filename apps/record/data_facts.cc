@@ -27,6 +27,7 @@ std::string other_classes(const std::vector<std::string>& before,
 }
 
 /// "150, crc32c of names and sizes 6f3c9a01" is "150".
+/// For people, a count of files tells more than a checksum.
 std::string without_checksums(const std::string& value) {
   const std::string text = ", " + value;
   return text.substr(2, std::max<std::size_t>(text.find(", crc32c"), 2) - 2);
@@ -47,6 +48,7 @@ std::string words_of_texts(const OpenedData& data) {
 
 std::string first_other_file(const std::string& before, const std::string& now, bool only_now) {
   constexpr std::string_view kIs = " = ";
+  // Only some identities contain a checksum of the contents. It counts if both have it.
   const auto optional = [](const auto& line) { return line.first.ends_with(kFileContents); };
   static_assert(kPackedContents.ends_with(kFileContents));
   std::map<std::string, std::string> present;
@@ -70,12 +72,14 @@ void keep_fingerprints(const std::filesystem::path& folder, const OpenedData& da
   for (const Dataset* set : {data.train.get(), data.validation.get()})
     for (std::int64_t i = 0; set != nullptr && i < set->size(); ++i)
       all.push_back(set->fingerprint(i));
+  // For the binary search in note_of_trained().
   std::ranges::sort(all);
   replace_file(folder / kFingerprints,
                {reinterpret_cast<const char*>(all.data()), all.size() * sizeof all[0]});
 }
 
 std::string note_of_trained(const std::filesystem::path& checkpoint, const Dataset& test) {
+  // The run's folder is two levels above: checkpoints/ lies in it.
   const auto folder = std::filesystem::absolute(checkpoint).parent_path().parent_path();
   const std::string text = read_file(folder / kFingerprints).value_or("");
   const std::span all(reinterpret_cast<const std::uint64_t*>(text.data()),
@@ -98,6 +102,7 @@ void require_same_data(const Resumption& resumption, const OpenedData& data) {
   const std::string name = std::filesystem::path(resumption.file).filename();
   const std::string with_its_weights =
       fmt::format("use --new. Add --init {} to begin with its weights", resumption.file);
+  // Other classes come with other files, and name the mistake more clearly.
   if (const std::string classes = other_classes(before.texts("class_names"), data.class_names);
       !classes.empty()) {
     fail_usage("{} was trained on other classes: {}. Pass --data with its classes, or {}.", name,
@@ -134,6 +139,7 @@ void follow_checkpoint(const Resumption& resumption, const Options& options, Ope
     notes.push_back(fmt::format("{} was trained on other classes: {}", file,
                                 difference.empty() ? "their order differs" : difference));
   }
+  // A word is a row of the embedding. With another list the same number would be another word.
   if (const std::string words = words_of_texts(data); words != before.text("words")) {
     fail_usage("{} was trained on texts with other words, so its vectors do not fit. {}", file,
                resumed ? "Pass the --words of its run, or use --new." : "Omit --init.");

@@ -21,6 +21,7 @@ std::string words_of(const Json& value) {
 }
 
 Json cleaned(const Json& value) {
+  // A file may be damaged or of a stranger, and its texts reach terminals.
   if (value.is_string()) return printable(value.get<std::string>());
   if (!value.is_structured()) return value;
   Json result = value;

@@ -36,6 +36,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Layout, parameters, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ConstSection, name, trained_only)
 
 KeptStates::KeptStates(const std::filesystem::path& file) : file_(file) {
+  // O_NONBLOCK, because a pipe of this name would block the start.
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0) fail_to_read(file, errno);
   struct stat status {};
@@ -46,6 +47,7 @@ KeptStates::KeptStates(const std::filesystem::path& file) : file_(file) {
                          : ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, descriptor, 0);
   ::close(descriptor);
   if (data != MAP_FAILED) data_ = static_cast<const std::byte*>(data);
+  // Text and arenas are compared one by one first, so that their sum in bytes() cannot overflow.
   const bool whole = data_ != nullptr && marks().magic == SnapshotMarks::kMagic &&
                      marks().places.copies == SnapshotPlaces::kMostCopies &&
                      marks().places.text < bytes_ && marks().places.arenas < bytes_ &&
@@ -56,6 +58,8 @@ KeptStates::KeptStates(const std::filesystem::path& file) : file_(file) {
 
 std::optional<KeptStates::State> KeptStates::newest() const {
   std::string problem;
+  // If the newest copy is damaged, the one before it is still a state. The checksum covers the
+  // arrays. A damaged text is found when it is parsed.
   for (const std::uint64_t copy : by_age()) {
     try {
       State state = read(copy);
@@ -73,6 +77,7 @@ void KeptStates::free_others(const State& kept) const {
   const int descriptor = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   for (std::uint64_t copy = 0; copy < SnapshotPlaces::kMostCopies; ++copy) {
     if (copy == kept.copy) continue;
+    // A hole returns the pages, while the file keeps its size and stays mapped.
     ::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(marks().places.arenas_at(copy)),
                 static_cast<off_t>(marks().places.arenas));
@@ -107,6 +112,8 @@ KeptStates::State KeptStates::read(std::uint64_t copy) const {
   const json object = json::from_cbor(text, text + text_bytes);
   State state{object.at("layout"), object.at("sections"), object.at("metadata"), copy};
   const Layout& layout = state.layout;
+  // The text has no checksum. So every number that becomes an address is tested. Damage then ends
+  // as an error, and not outside of the mapped memory.
   for (const Parameter& parameter : layout.parameters) {
     const Range& range = parameter.range;
     require(range.begin >= 0 && range.count >= 0 && range.end() <= layout.count &&

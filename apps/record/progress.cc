@@ -50,6 +50,7 @@ void RunProgress::read(const json& object, std::int64_t step) {
   object.at("since_best").get_to(since_best);
   object.at("tested").get_to(tested);
   if (tested.known()) require_possible(tested, step);
+  // A checkpoint may be damaged or edited, and an impossible best evaluation would never be beaten.
   object.at("best").get_to(next);
   for (const BestEvaluation& one : next) {
     require_possible(one, step);

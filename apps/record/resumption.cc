@@ -17,6 +17,9 @@
 #include "src/files/file.h"
 #include "src/report/stored_run.h"
 
+// The choice has three steps. Rank 0 finds the newest whole checkpoint in the run's folder. All
+// ranks look for a newer state in the memory of their hosts. Then rank 0 compares it with --resume,
+// and broadcasts the decision, because other hosts may not see its disk.
 namespace lockstep {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Resumption, file, metadata, before, init, initial, warnings,
@@ -38,6 +41,8 @@ std::string began_from(const std::string& origin, const std::filesystem::path& f
 
 /// Whether a run with this "began" was started by the same --resume `file`.
 bool is_the_same_start(const std::string& began, const std::filesystem::path& file) {
+  // The path comes first: if the file is gone, it is all that is left to compare. If it exists, its
+  // origin must be the same too, because another checkpoint may have its name by now.
   const std::string here = began_from("", file);
   if (!began.ends_with(here)) return false;
   std::error_code error;
@@ -68,15 +73,19 @@ int number_of(const Resumption& resumption, const std::string& name) {
 void resume_among(Resumption& r, const std::string& how, const std::filesystem::path& newest) {
   std::error_code error;
   resume_from(r, newest);
+  // The user names the newest checkpoint itself, so the run simply resumes.
   if (how != "never" && std::filesystem::equivalent(newest, how, error)) {
     r.began = began_from(origin_of(r.before, r.metadata), how);
     return;
   }
+  // The same command is repeated, as a queue or lockstep_run does. It resumes, and does not begin
+  // again at the file that it names.
   if (how == "never" ? r.began == how : is_the_same_start(r.began, how)) {
     r.notes.push_back(fmt::format(
         "--resume {} began this run, which now resumes from its newest checkpoint", how));
     return;
   }
+  // The dot turns the empty parent of a plain file name into the current folder.
   const bool inside =
       how != "never" && std::filesystem::equivalent(std::filesystem::path(how).parent_path() / ".",
                                                     newest.parent_path(), error);
@@ -94,6 +103,8 @@ void resolve(Resumption& r, const std::string& how,
   if (how != "auto" && how != "never") {
     verify_checkpoint(how);
     resume_from(r, how);
+    // The checkpoint of another run begins a new one, which gets its own id. `before` keeps the old
+    // id.
     r.run.clear();
     r.parent = origin_of(r.before, r.metadata);
     r.began = began_from(r.parent, how);
@@ -169,6 +180,8 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
     if (comm.rank() != 0 || folder.empty()) return;
     newest = newest_good(folder);
     if (!in_memory) return;
+    // The id tells the states of this run from those of others. Before the first checkpoint only
+    // summary.json has it.
     if (newest.file) before = read_metadata(*newest.file);
     if (newest.file) {
       run = RunFacts::of(*newest.file, before).text("id");
@@ -189,6 +202,7 @@ Resumption find_resumption(const Comm& comm, const Options& options, const std::
   }
   agree(comm, [&] {
     if (comm.rank() != 0) return;
+    // All errors of rank 0 occur inside agree(), so that no rank waits in the broadcast for ever.
     r.warnings = std::move(newest.warnings);
     resolve(r, options.checkpoints.resume, newest.file);
     if (r.run.empty()) r.run = unique_hex(16);
@@ -203,6 +217,8 @@ void require_same_run(const Resumption& resumption, const std::vector<Change>& c
                       bool complete) {
   if (!resumption.is_same_run()) return;
   std::vector<Change> others = changes;
+  // More steps are the reason to repeat the command. After its end, a schedule that depends on them
+  // would have trained other weights.
   if (!complete) std::erase_if(others, [](const Change& c) { return c.name == "steps"; });
   const std::string text = other_run_text(others);
   if (text.empty()) return;
@@ -224,6 +240,8 @@ RunShape resumed_shape(const Options& o, const Resumption& resumption, int ranks
       notes.push_back(fmt::format("global batch {}, from the checkpoint", batch));
     shape.global_batch = batch;
   }
+  // The shards decide the order of sums, and so the last bits. A number that the user did not pass
+  // stays as it was, on any number of ranks.
   const int shards = number_of(resumption, "shards");
   if (!o.schedule.shards_given) {
     if (shards < ranks) {

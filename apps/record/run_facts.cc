@@ -109,7 +109,8 @@ Json communication_json(const RunParts& p) {
           {"buckets", buckets_json(p.step)}};
 }
 
-/// Whether the rate before the end depends on the end.
+/// Whether the rate before the end depends on the end. The schedule itself answers, so that a new
+/// one needs no line here.
 bool depends_on_end(const Options& options) {
   const RateOptions& rate = options.schedule.rate;
   const double middle = rate.warmup_epochs + 1;
@@ -247,9 +248,9 @@ void add(std::vector<Change>& changes, Meaning meaning, const std::string& name,
          const std::string& subject, const std::string& is, const std::string& was) {
   for (const Change& other : changes)
     if (other.subject == subject) return;
-  const std::string text = was == kNotSet  ? fmt::format("{} is {}, and was not set", subject, is)
-                           : is == kNotSet ? fmt::format("{} is not set, and was {}", subject, was)
-                                           : fmt::format("{} is {}, not {}", subject, is, was);
+  std::string text = fmt::format("{} is {}, not {}", subject, is, was);
+  if (is == kNotSet) text = fmt::format("{} is not set, and was {}", subject, was);
+  if (was == kNotSet) text = fmt::format("{} is {}, and was not set", subject, is);
   changes.push_back({meaning, name, subject, text, was});
 }
 
@@ -269,6 +270,7 @@ void compare_options(const Json& before, const Options& options, bool unnamed,
 }
 
 /// The facts whose value_of(fact) is not null.
+/// All ranks walk the table in its order, because some values are collective.
 RunFacts facts_with(const auto& value_of) {
   Json values = Json::object();
   for (const Fact& fact : kTable)
@@ -278,6 +280,7 @@ RunFacts facts_with(const auto& value_of) {
 
 }  // namespace
 
+// Through text, so that facts of this start equal those that a file returns.
 RunFacts::RunFacts(const Json& values) : values_(cleaned(Json::parse(json_text(values)))) {}
 
 std::optional<RunFacts> RunFacts::read(const std::string& text) {

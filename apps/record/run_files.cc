@@ -15,6 +15,9 @@
 #include "src/report/run_page.h"
 #include "src/report/stored_run.h"
 
+// Several threads and ranks replace these files: the computing thread, the thread of the page, and
+// any rank that ends the run. Each file is replaced as a whole. Another process may have the folder
+// by then, so a late write compares its holder with the one at the start.
 namespace lockstep {
 namespace {
 
@@ -92,6 +95,7 @@ ordered_json confused_pairs(const std::vector<std::int64_t>& confusion, std::siz
   std::vector<std::size_t> cells;
   for (std::size_t i = 0; i < confusion.size(); ++i)
     if (confusion[i] > 0 && i / classes != i % classes) cells.push_back(i);
+  // Stable, so that equal counts keep the order of the classes on every machine.
   std::ranges::stable_sort(cells, std::greater(), [&](std::size_t i) { return confusion[i]; });
   cells.resize(std::min(cells.size(), kMostPairs));
   ordered_json list = ordered_json::array();
@@ -169,6 +173,8 @@ void RunFiles::begin(const Options& options) {
   start_ = now_seconds();
   began_ = timestamp();
   try {
+    // Times and changes go on over all starts of a run. Another run that was in the folder does not
+    // count.
     const ordered_json before = summary_in(folder_);
     if (before.at("id") == facts_.text("id")) {
       before.at("times").at("began").get_to(began_);
@@ -182,6 +188,7 @@ void RunFiles::begin(const Options& options) {
   const ScheduleOptions& s = options.schedule;
   std::string text = fmt::format("# All options of this run; --config reads them.\n# {}\n{}",
                                  facts_.text("command"), options.text(plan_.global_batch));
+  // As values they would fix what the user left open, also on other numbers of ranks.
   const auto add = [&](bool open, const char* name, std::int64_t value) {
     if (open) text += fmt::format("# {}={} (default)\n", name, value);
   };
@@ -212,6 +219,8 @@ std::optional<RunFacts> stored_facts(const std::filesystem::path& folder) {
   const auto text = read_file(folder / kSummaryFile);
   const auto facts = RunFacts::read(text.value_or(""));
   if (facts && facts->has("options")) return facts;
+  // A damaged file may be one that another program is still writing. Then it is no reason to begin
+  // a new run in its place.
   if (text) require_no_writer(folder / kSummaryFile);
   return {};
 }
@@ -220,6 +229,8 @@ void RunFiles::failed(const std::string& error, const std::string& program) cons
   if (folder_.empty()) return;
   try {
     rewrite(folder_, facts_.text("id"), [&](ordered_json& summary) {
+      // Only a running run becomes a failed one. A rank that dies late must not change the status
+      // of a complete run, or of the next start.
       const std::string holder = FolderLock::holder(folder_);  // empty: rank 0 is dead
       if (summary.at("status") != "running" || (!holder.empty() && holder != holder_)) return false;
       std::string reason = error.substr(0, error.find('\n'));

@@ -21,6 +21,9 @@
 #include "src/report/report.h"
 #include "src/report/run_page.h"
 
+// Rank 0 chooses the folder, because other hosts may see another disk. It compares the options with
+// those of the stored run before any data are opened. So a wrong option costs no time, and changes
+// no file.
 namespace lockstep {
 namespace {
 
@@ -89,6 +92,8 @@ class Choice {
   std::vector<std::string> notes;
 
   void choose() {
+    // A job that SLURM or lockstep_run starts again goes on with its own run, also with --new. Its
+    // first start has made that run.
     const bool again = number_in("SLURM_RESTART_COUNT") > 0 || number_in("LOCKSTEP_START") > 1;
     const char* const former = std::getenv("LOCKSTEP_RUN");  // of lockstep_run's start before
     const bool goes_on = former != nullptr && (o_.run.name.empty() || o_.run.fresh);
@@ -103,6 +108,7 @@ class Choice {
     folder = named;
     std::error_code unreadable;
     if (!fs::exists(folder, unreadable)) {
+      // A new folder would begin the run again at step 0, while the old one may only be moved.
       if (former != nullptr && again) fail_without(folder);
       if (fs::is_symlink(folder, unreadable)) {
         fail_usage("--run {} is a link to no folder. Create the folder, or use another name.",
@@ -124,6 +130,7 @@ class Choice {
  private:
   /// The folder `stem`-N: with `resume` that of the highest N with the same options, else new.
   void number(const fs::path& stem, bool resume) {
+    // The highest number first, because it is the newest run.
     std::map<std::int64_t, fs::path, std::greater<>> runs;
     std::error_code error;
     for (fs::directory_iterator entry(stem.parent_path(), error), end; !error && entry != end;
@@ -140,11 +147,13 @@ class Choice {
         folder = path;
         return;
       }
+      // Only the newest run that is passed over is named.
       if (notes.empty()) {
         notes.push_back(fmt::format("another run than {}: {}", path.string(),
                                     others.empty() ? "that one is being trained" : others));
       }
     }
+    // Only one of several processes creates a folder of this name. The others try the next number.
     for (std::int64_t n = runs.empty() ? 1 : runs.begin()->first + 1; !made; ++n) {
       folder = fmt::format("{}-{}", stem.string(), n);
       create();
@@ -154,6 +163,7 @@ class Choice {
 
   /// Whether no process trains the run. Claims it, so that another start finds it in use.
   bool is_free(const fs::path& path) {
+    // A claim of a silent host is awaited later by claim(), so the run counts as free here.
     if (in_use(path)) return false;
     if (o_.check || FolderLock::silent_holder(path)) return true;
     try {
@@ -221,6 +231,7 @@ RunPlace::RunPlace(const Comm& comm, const Options& options) : comm_(comm), opti
     folder_ = choice.folder.lexically_normal().string();
     // As --run reads it: a name without a slash is one in runs/.
     if (!folder_.empty() && folder_.find('/') == folder_.npos) folder_ = "./" + folder_;
+    // Before the return for folders that exist: only their runs are claimed here.
     lock_ = std::move(choice.claim);
     if (!choice.made) return;
     made_.emplace_back(folder_);
@@ -255,6 +266,8 @@ void RunPlace::await_holder(const std::function<void()>& look_for_stop) {
     return silent->stamp == *stamp;
   };
   for (;;) {
+    // Only rank 0 sees the claim. All ranks go round together, because a request to stop may reach
+    // any of them.
     bool waiting = false;
     agree(comm_, [&] { waiting = waits(); });
     if (comm_.max(waiting) == 0) return;
@@ -269,6 +282,7 @@ void RunPlace::claim(const std::function<void()>& look_for_stop) {
   agree(comm_, [&] {
     if (comm_.rank() != 0) return;
     const auto made = require_writable_directory(folder_, "--run");
+    // Inner folders come first, because the destructor removes only empty ones.
     made_.insert(made_.begin(), made.begin(), made.end());
     if (options_.check) {
       const std::string holder = FolderLock::holder(folder_);
@@ -277,6 +291,7 @@ void RunPlace::claim(const std::function<void()>& look_for_stop) {
     }
     if (!lock_) lock_ = std::make_unique<FolderLock>(folder_, "--run");
     require_writable_directory(checkpoints(), "--run");
+    // Only under the claim: without it a temporary may be that of a run that lives.
     for (const std::string& folder : {folder_, checkpoints()}) remove_stale_temporaries(folder);
     if (!lock_->note().empty()) notes_.push_back(lock_->note());
   });
@@ -293,6 +308,7 @@ void RunPlace::require_held() const {
 
 void RunPlace::require_still_held() const {
   constexpr double kSeconds = 5;
+  // A look reads the folder, which may be on a network disk, so frequent calls share it.
   if (now_seconds() - looked_ >= kSeconds) require_held();
 }
 

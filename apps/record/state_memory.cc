@@ -38,6 +38,7 @@ constexpr const char* kDeviceFile = "device";
 std::string prefix() { return fmt::format("lockstep-run-{}-", ::geteuid()); }
 
 /// Whether only this user may enter `folder`. Nothing in another one may be trusted.
+/// /dev/shm is open to all users, so another one may have made the folder, or a link of this name.
 bool is_own(const fs::path& folder) {
   struct stat status {};
   return ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
@@ -49,6 +50,8 @@ void require_own(const fs::path& folder) {
 }
 
 /// A descriptor of `file` if no other process has locked it; -1: one has, or it cannot be opened.
+/// flock() ends with the process, whatever ends it, so a dead run leaves no lock. A link or a pipe
+/// of this name is not opened as the file.
 int lock_of(const fs::path& file, int flags) {
   const int descriptor = ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor < 0) return -1;
@@ -64,6 +67,8 @@ void unpack(const fs::path& folder) {
   const fs::path file = folder / "states";
   if (is_gone(file)) return;
   {
+    // A checkpoint in /dev/shm needs as much memory as a copy. So the other copy goes first: a host
+    // may have no room for three.
     const KeptStates states(file);  // the sections are in its memory
     if (const auto state = states.newest()) {
       states.free_others(*state);
@@ -82,6 +87,8 @@ struct LocalState {
 
 LocalState newest_of(const fs::path& folder, const std::string& run, std::int64_t after,
                      std::vector<std::string>& warnings) {
+  // A damaged state is skipped, because an older one may serve. An error that may pass is thrown: a
+  // start from an older state would lose steps.
   const auto attempt = [&](const auto& work) {
     try {
       work();
@@ -115,6 +122,9 @@ LocalState newest_of(const fs::path& folder, const std::string& run, std::int64_
 
 /// Collective. Copies `from` of rank `owner` into the folder of rank 0's host, piece by piece. The
 /// copy's path on rank 0; empty: it failed, with a warning.
+/// A failure is kept until the end, because all ranks make the same calls. A rank that left early
+/// would leave the others in a broadcast. The temporary name keeps a part of a copy from looking
+/// like a checkpoint.
 fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::path& folder,
                std::vector<std::string>& warnings) {
   constexpr std::int64_t kPiece = 16 << 20;
@@ -137,6 +147,7 @@ fs::path fetch(const Comm& comm, int owner, const LocalState& from, const fs::pa
     require(comm.rank() != 0 || is_own(folder), "{} is another user's", folder.string());
     if (comm.rank() == 0) output.emplace(temporary, OutputFile::Mode::create);
   });
+  // Only the owner has opened the file, so the maximum is its size; 0: it could not.
   const std::int64_t bytes = comm.max(input ? static_cast<std::int64_t>(input->size()) : 0);
   std::vector<char> piece(static_cast<std::size_t>(std::min(bytes, kPiece)));
   for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
@@ -185,6 +196,7 @@ bool is_stale(const fs::path& folder) {
   if (text.empty() ||
       (is_gone(place) && device_of(place) == read_file(folder / kDeviceFile).value_or("-")))
     return true;
+  // sealed() sets this time, so an old one means that no state was written since.
   const auto written = fs::last_write_time(folder / kRunFile, none);
   if (!none && fs::file_time_type::clock::now() - written > kWeek) return true;
   std::int64_t newest = -1;
@@ -193,6 +205,8 @@ bool is_stale(const fs::path& folder) {
   for (const fs::path& file : list_checkpoints(folder))
     name = std::max(name, file.filename().string());
   if (name.empty()) return true;
+  // Names of checkpoints contain their steps with leading zeros, so their order is that of the
+  // steps.
   const std::vector<fs::path> saved = list_checkpoints(place / "checkpoints");
   return !saved.empty() && saved.front().filename().string() >= name;
 }
@@ -216,6 +230,7 @@ StateMemory::~StateMemory() {
 void StateMemory::open() {
   if (!first()) return;
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) fail_to("create", folder_, errno);
+  // Before anything is read or written there. mkdir() does not tell who made a folder that exists.
   require_own(folder_);
   // The ranks of the former start may still be ending.
   constexpr double kMostSeconds = 5;
@@ -225,11 +240,14 @@ void StateMemory::open() {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   const std::string place = fs::absolute(place_.place).string();
+  // This descriptor holds the lock until the destructor. Closing it would open the folder to
+  // others.
   if (::ftruncate(lock_, 0) != 0 ||
       ::pwrite(lock_, place.data(), place.size(), 0) != std::ssize(place))
     fail_to("write", folder_ / kRunFile, errno);
   replace_file(folder_ / kDeviceFile, device_of(place));
   remove_stale_temporaries(folder_);
+  // find_state() has turned the state of the former start into a checkpoint.
   std::error_code ignored;
   fs::remove(file(), ignored);
   has_former_ = !list_checkpoints(folder_).empty();
@@ -237,6 +255,7 @@ void StateMemory::open() {
 
 void StateMemory::begin(std::int64_t step) {
   const char* const supervisor = std::getenv("LOCKSTEP_SUPERVISOR");
+  // The name is from the environment, and a slash would lead out of the folder.
   if (!first() || supervisor == nullptr || std::strchr(supervisor, '/') != nullptr) return;
   const fs::path file = folder_ / fmt::format("step.{}", supervisor);
   const std::string place = fs::absolute(place_.place).string();
@@ -261,6 +280,7 @@ void StateMemory::sealed() {
   has_state_ = true;
   ::futimens(lock_, nullptr);  // for is_stale()
   std::error_code ignored;
+  // Until now the former state was the only one. A start that failed earlier would have needed it.
   if (!std::exchange(has_former_, false)) return;
   for (const fs::path& file : list_checkpoints(folder_)) fs::remove(file, ignored);
 }
@@ -314,6 +334,7 @@ FoundState find_state(const Comm& comm, StatePlace place, std::int64_t after) {
   const std::vector<std::uint64_t> steps = comm.of_all(mine);
   for (std::string& line : comm.gather(fmt::format("{}", fmt::join(warnings, "\n"))))
     if (!line.empty()) found.warnings.push_back(std::move(line));
+  // The first of several equal steps. If rank 0's host has the newest state, nothing is copied.
   const auto newest = std::ranges::max_element(steps);
   if (*newest == 0) return found;
   const int owner = static_cast<int>(newest - steps.begin());

@@ -46,6 +46,8 @@ std::string weights_sha256(const std::filesystem::path& checkpoint, const std::s
   const Hdf5Reader reader(checkpoint);
   WeightsHash hash;
   bool found = false;
+  // arrays() are sorted by their full names, which begin with the same group. So their order is
+  // that of the names alone, as above.
   for (const std::string& name : reader.arrays()) {
     if (!name.starts_with(group + "/")) continue;
     hash.add(name.substr(group.size() + 1), reader.shape(name), reader.values(name));

@@ -35,6 +35,8 @@ void also_name(const fs::path& checkpoint, const fs::path& file) {
   std::error_code error;
   // A rename between two names of one file would change nothing and leave both.
   if (fs::equivalent(checkpoint, file, error)) return;
+  // A hard link cannot replace a file, so it gets a temporary name first. The rename then replaces
+  // the old file in one step.
   fs::create_hard_link(checkpoint, link, error);
   if (!error) fs::rename(link, file, error);
   if (error) {
@@ -65,6 +67,7 @@ void keep_best(const fs::path& checkpoint, std::int64_t step, const RunProgress&
     names.insert(best_name(progress.best.step));
     for (const BestEvaluation& other : progress.next) names.insert(best_name(other.step));
   }
+  // The folder itself is read, because a run that was killed may have left names behind.
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
@@ -84,6 +87,7 @@ std::optional<TestResult> test_best(const RunSetup& setup, Evaluation& evaluatio
   std::unique_ptr<Checkpoint> checkpoint;
   setup.recorder.phase("reading best.h5", kSlowFiles);
   agree_on_rank_0(setup.comm, [&] { checkpoint = open_best(checkpoints, best); });
+  // Only rank 0 has the file open, but all ranks must take the same branch below.
   const bool found = setup.comm.max(checkpoint != nullptr) > 0;
   const bool averaged = setup.options.optimizer.ema > 0;
   evaluation.change_to(*setup.data.test);

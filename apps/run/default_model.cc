@@ -24,6 +24,7 @@ std::string model_named_by(const std::string& path) {
   std::string found;
   for (const ModelEntry& model : models()) {
     const std::size_t end = model.name.size();
+    // Whole words only, and the longest name that fits: resnet18 is not a model resnet1.
     const bool whole = end >= name.size() || std::string_view("-_.").find(name[end]) != name.npos;
     if (name.starts_with(model.name) && whole && end > found.size()) found = model.name;
   }
@@ -52,6 +53,7 @@ Recipe recipe_for_photos(const ModelEntry& model, bool tuned) {
   add("global-batch", "48", "batch");  // most numbers of cores divide it
   add("sync-bn", "true", "");          // many ranks have too few photos each for batch norm
   if (tuned) add("warmup-epochs", "1", "");
+  // The warm-up keeps its share of the length.
   if (warmup > 0) add("warmup-epochs", fmt::format("{:g}", warmup * kEpochs / epochs), "");
   if (!users) add("lr-scale-batch", std::to_string(tuned ? 2 * batch : batch), "");
   return recipe;
@@ -60,9 +62,8 @@ Recipe recipe_for_photos(const ModelEntry& model, bool tuned) {
 DefaultModel default_for_photos(const Options& o, const DatasetEntry& data) {
   if (const std::string name = model_named_by(o.model.init); !name.empty())
     return {name, "the file of --init is named so"};
-  const std::int64_t edge = o.data.images.size > 0       ? o.data.images.size
-                            : data.usual_edge != nullptr ? data.usual_edge(o.data.place.folder())
-                                                         : 0;
+  std::int64_t edge = o.data.images.size;  // 0: not set
+  if (edge == 0 && data.usual_edge != nullptr) edge = data.usual_edge(o.data.place.folder());
   const std::string_view model = edge > 0 && edge < kSmallEdge ? kSmallImageModel : kPhotoModel;
   return {std::string(model), edge == 0 ? "it is made for photos"
                                         : fmt::format("the images have about {} pixels", edge)};

@@ -84,6 +84,8 @@ double RangeTest::rate(std::int64_t step) const {
 
 bool RangeTest::add(double loss) {
   constexpr double kDiverged = 4;
+  // The average begins at 0, so it is divided by the weight of the losses that it contains. Until
+  // the loss has fallen, divergence is measured against the first one.
   const double keep = std::max(0.0, 1 - 20.0 / steps_);
   average_ = keep * average_ + (1 - keep) * loss;
   weight_ = keep * weight_ + (1 - keep);  // of the losses so far; 1 in the long run
@@ -114,7 +116,9 @@ void find_learning_rate(const LoopParts& parts) {
   RangeTest test(setup.plan.steps);
   bool more = true;
   for (std::int64_t step = 0; more; ++step) {
+    // The table shows the rate as --lr has it. With --lr-scale-batch training multiplies it.
     const double rate = test.rate(step) * setup.plan.rate_factor;
+    // run() waits for the totals, because the loss decides whether there is another step.
     const StepTotals totals = parts.step.run(*parts.loader, step, static_cast<float>(rate),
                                              {.stop = parts.stop_requested()});
     more = test.add(totals.cross_entropy);

@@ -78,6 +78,8 @@ RunSetup::RunSetup(World& world, const Options& options, const RunShape& shape,
     require_classes(data.evaluated(), options.reports.measure());
     options.data.set_augmentation(*data.train);
   });
+  // Ranks with other files would train on other samples under the same numbers, and no sum would
+  // show it.
   expect_same(comm, "files of data", data.identity);
 }
 
@@ -113,6 +115,7 @@ TrainingStep RunSetup::make_step(Timeline* timeline) const {
                         recorder, options, plan, timeline);
   } catch (const OutOfMemory& error) {
     if (!data.train->format().files) throw;
+    // Smaller images are a remedy only for files, which can be read at any size.
     throw OutOfMemory(fmt::format("{}, or a smaller --image-size", error.what()));
   }
 }
@@ -121,6 +124,8 @@ std::unique_ptr<Loader> RunSetup::make_loader(const TrainingStep& step, std::int
   LoaderSpec spec = loader_spec(plan);
   spec.first_position = plan.position_of(done);
   spec.type = step.model().input_type();
+  // The batches of the step itself, and of those that the device may begin before it ends. A
+  // failure is known early enough for a vote.
   spec.ahead = step.steps_ahead() + 1;
   spec.held = step.shards_at_once();
   spec.workers =

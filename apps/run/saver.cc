@@ -18,6 +18,12 @@
 #include "src/base/clock.h"
 #include "src/files/file.h"
 
+// A checkpoint has three parts. All ranks copy and compare the state, while the steps wait. A
+// thread of rank 0 writes the copy beside the steps. poll() or finish() reports the result.
+//
+// Only one write is under way at a time, because the thread reads the copy. A write that fails is
+// an error of rank 0 alone. It keeps the error and votes for a checkpoint, so that all ranks reach
+// finish() and end together.
 namespace lockstep {
 namespace {
 
@@ -39,7 +45,10 @@ std::unique_ptr<Snapshot> make_snapshot(RunSetup& setup, const TrainingStep& ste
   const std::size_t arenas = step.saved_bytes();
   const int threads = setup.placement.threads;
   try {
+    // States in memory need two copies on each host. If there is too little room for them, a single
+    // copy on rank 0's host may still fit.
     if (memory != nullptr) {
+      // seal() appends the residuals of all ranks to the copy, so they need room there.
       const std::size_t residuals = residual_bytes(setup.comm, step.layout(), step.own_sections());
       return std::make_unique<Snapshot>(setup.comm, arenas + residuals, threads,
                                         text_bytes(setup, step.layout()), memory->file());
@@ -76,6 +85,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   setup_.recorder.phase("restoring the checkpoint", kSlowFiles);
   std::unique_ptr<Checkpoint> checkpoint;
   agree_on_rank_0(setup_.comm, [&] { checkpoint = std::make_unique<Checkpoint>(resumption.file); });
+  // Rank 0 alone reads the file. One reader is enough for the disk, and other hosts may not see it.
   load_on_all_ranks(setup_.comm, checkpoint.get(), step_.layout(), step_.sections());
   RunProgress progress;
   std::int64_t residuals = 0;
@@ -97,6 +107,7 @@ RunProgress Saver::restore(const Resumption& resumption, std::vector<std::string
   only_in_memory_ = resumption.in_memory;
   last_file_ = resumption.file;
   setup_.world.flight_recorder().saved();
+  // A run that no longer evaluates owes no evaluation.
   progress.evaluation_due &= setup_.options.reports.evaluates();
   if (!resumption.is_same_run()) progress.accuracy = 0;  // of another --target
   if (!resumption.is_same_run() && setup_.data.validation) {  // best.h5 is the other run's
@@ -131,6 +142,7 @@ void Saver::begin(const Resumption& resumption, std::vector<std::string>& notes)
   } else {
     return;
   }
+  // The average begins with the weights that were just loaded, not with the random ones.
   if (step_.state().average)
     std::copy_n(sections.front().arena, step_.layout().count, sections.back().arena);
   step_.restored();
@@ -164,11 +176,15 @@ Saver::State Saver::copy_state(std::int64_t done, const RunProgress& progress,
     require_finite(done);
   }
   const bool keeps = memory_ && memory_->first();
+  // Each rank that rounds messages has its own residuals, so they are not in the copy that all
+  // ranks share. The first rank of each host needs them for its state in memory, and rank 0 for the
+  // file.
   const Sections wire = gather_residuals(setup_.comm, keeps || setup_.comm.rank() == 0, layout,
                                          step_.own_sections(), *state.residuals);
   state.sections.insert(state.sections.end(), wire.begin(), wire.end());
   state.metadata = metadata(done, progress, std::ssize(*state.residuals));
   if (!keeps) return state;
+  // Only now is the copy whole. From here on it survives the ranks.
   if (snapshot_->seal(layout, wire, state_text(layout, state.sections, state.metadata))) {
     memory_->sealed();
   } else if (!std::exchange(warned_, true)) {
@@ -180,16 +196,21 @@ Saver::State Saver::copy_state(std::int64_t done, const RunProgress& progress,
 void Saver::save(std::int64_t done, const RunProgress& progress) {
   if (place_.folder().empty()) return;
   if (done == saved_step_ && progress == saved_progress_) return;
+  // The thread of the last checkpoint still reads a copy. Its error, if there is one, ends the run
+  // before the state is copied again.
   finish();
   setup_.recorder.phase("checkpoint", kSlowFiles);
   const TimedSpan span(step_.track(), "checkpoint");
   const bool again = saved_step_ == done;
   const State state = copy_state(done, progress, Snapshot::Purpose::checkpoint);
   agree_on_rank_0(setup_.comm, [&] {
+    // If another process has taken the folder over, nothing may be written there. The lines of the
+    // log come before the checkpoint that includes their steps.
     place_.require_held();
     reporter_.flush();
     // Without a snapshot, settle() does the work.
     const auto how = snapshot_ ? std::launch::async : std::launch::deferred;
+    // `state` keeps the residuals alive until the file is written.
     job_ = std::async(how, [this, state, done, again, progress, best = is_best(done, progress)] {
       Written written;
       written.step = done;
@@ -224,6 +245,7 @@ void Saver::finish() {
 }
 
 void Saver::settle() {
+  // Kept since poll(). It is thrown here, where all ranks agree on it.
   if (failure_) std::rethrow_exception(failure_);
   if (!job_.valid()) return;
   try {
@@ -248,6 +270,7 @@ void Saver::poll() {
   try {
     settle();
   } catch (...) {
+    // Only rank 0 knows it. is_due() now votes for a checkpoint, which leads all ranks to finish().
     failure_ = std::current_exception();
   }
 }
@@ -283,6 +306,8 @@ void Saver::keep(std::int64_t done, const RunProgress& progress, bool last) {
                   schedule_.step_seconds(done, begin)};
   for (const auto& other : setup_.comm.of_all(most))
     std::ranges::transform(most, other, most.begin(), std::ranges::max);
+  // All ranks plan by the largest values, so that they choose the same step for the next state.
+  // While a checkpoint is written, its copy must stay, so the other place is used.
   const auto [writes, cost, step] = most;
   if (!last && !saved(done)) {
     copy_state(done, progress, writes > 0 ? Snapshot::Purpose::spare : Snapshot::Purpose::state);

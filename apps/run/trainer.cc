@@ -71,6 +71,7 @@ void plan_run_of(RunSetup& setup, const Resumption& resumption, std::vector<std:
 }
 
 /// Why there is nothing to train; empty: there is.
+/// A state in memory has no checkpoint yet, so such a run is not complete: it saves one first.
 std::string completion(const RunSetup& setup, const Resumption& resumption,
                        const RunProgress& progress) {
   const std::string& file = resumption.file;
@@ -110,6 +111,8 @@ void write_trace(Trace& trace, const RunSetup& setup, Reporter& reporter) {
 }
 
 /// Collective. Writes the timeline also if the loop ends with an error of all ranks.
+/// A rank that fails alone writes nothing collective here, because the others do not come.
+/// OnFailure in run_to_the_end() then writes the reason.
 void run_traced(const LoopParts& parts, const RunProgress& progress, Trace* trace) {
   const Comm& comm = parts.setup.comm;
   try {
@@ -173,6 +176,8 @@ int with_states(StateMemory* memory, const Run& run) {
     return code;
   };
   try {
+    // Only an end that all ranks agree on removes states. After any other one the next start may
+    // need them.
     return forget(run());
   } catch (const AgreedError& error) {
     forget(error.exit_code());
@@ -198,6 +203,9 @@ RunProgress begin_or_restore(RunSetup& setup, const Resumption& resumption, cons
 }
 
 /// Collective, after the device is chosen. Makes the network, trains it, and returns the exit code.
+/// The order of its objects is that of their lifetimes: each refers to those before it. States are
+/// kept on all hosts or on none, because those of some hosts could not be resumed. Some facts are
+/// measured on all ranks, so the run is compared with that of the checkpoint only after them.
 int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace& place,
                   StateMemory* memory, const std::function<bool()>& stop_requested,
                   const LookForStop& look_for_stop, std::size_t base_memory) {
@@ -263,6 +271,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
           Device* device) {
   const Comm comm = world.comm();
   world.watchdog().set_timeout(options.ranks.timeout);
+  // Measured before anything of the run exists, so it is the memory of the program and its
+  // libraries.
   const std::size_t base_memory = own_memory_bytes();
   constexpr const char* kStopped =
       "stopped on request before the first step of this start. The same command continues.";
@@ -277,6 +287,8 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     agree_on_rank_0(comm, [&] { print_model(options); });
     return kExitSuccess;
   }
+  // The folder is claimed before anything in it is read. Otherwise another process could add a
+  // checkpoint between the choice and the first step.
   RunPlace place(comm, options);
   claim(place, world, options, look_for_stop);
   const bool keeps =
@@ -293,6 +305,7 @@ int train(World& world, const Options& options, const std::function<bool()>& sto
     shape = resumed_shape(options, resumption, comm.size(), notes);
     place.name_run(resumption.run);
   });
+  // The data come after the checkpoint, which may set the seed that they are opened with.
   RunSetup setup(world, options, shape, end_if_stopped);
   look_for_stop();
   plan_run_of(setup, resumption, notes);

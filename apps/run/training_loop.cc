@@ -22,6 +22,10 @@ namespace {
 
 bool due(std::int64_t done, std::int64_t every) { return every > 0 && done % every == 0; }
 
+// The device may run some steps ahead of the host. So `done` counts the steps that are enqueued,
+// and collected_ those whose totals the host has seen. All steps are collected before the weights
+// are read. All ranks decide by the same totals and votes, so they reach the collective calls of
+// after_step() together.
 class TrainingLoop {
  public:
   TrainingLoop(const LoopParts& parts, const RunProgress& progress)
@@ -42,15 +46,18 @@ class TrainingLoop {
   void run() {
     std::int64_t done = plan_.start.step;
     if (done < plan_.steps && !progress_.over(options_)) progress_.tested = {};
-    const char* redone = progress_.evaluation_due   ? "evaluation"
-                         : progress_.tested.known() ? ""
-                                                    : "test";
+    // Lines of the log that this start will write again.
+    const char* redone = progress_.tested.known() ? "" : "test";
+    if (progress_.evaluation_due) redone = "evaluation";
     const bool given = done == 0 && !setup_.options.model.init.empty();
     agree(setup_.comm, [&] { reporter_.begin(redone, progress_, given ? hasher()() : ""); });
+    // A damaged sample among the first steps ends the run here. Otherwise a vote would find it,
+    // after the first step.
     if (done < plan_.steps && !progress_.over(options_)) require_batches(parts_, done);
     if (share_tuner_) reporter_.shares(done, plan_.shares);
     saver_.begin_states(done);
     clock_.begin(now_seconds(), done);
+    // The former start ended between a step and its evaluation, which comes first.
     if (progress_.evaluation_due) {
       evaluate(done);
       saver_.save(done, progress_);
@@ -70,9 +77,12 @@ class TrainingLoop {
       if (asked.stop || asked.save) asked = asked | collect(/*all=*/true);
       if (collected_ == done) after_step(done, asked);
       if (share_tuner_) tune_shares(done);
+      // After the last step a request to stop counts only if an evaluation is due. test() looks at
+      // requests itself.
       const bool more = done < plan_.steps && !progress_.over(options_);
       if (((asked.stop || replayed) && more) || progress_.evaluation_due) stop(done);
     }
+    // A run that resumed from memory after its last step has no checkpoint of it yet.
     if (saver_.only_in_memory()) saver_.save(done, progress_);
     saver_.finish();
     reporter_.ended(progress_);
@@ -112,6 +122,7 @@ class TrainingLoop {
   /// Collects the totals that are ready, or those of all enqueued steps. Returns the ranks' votes.
   Votes collect(bool all) {
     Votes asked;
+    // Totals are the same on all ranks, so all of them find the divergence at the same step.
     while (const auto totals = step_.collect(all)) {
       saver_.finished(++collected_);
       if (!std::isfinite(totals->cross_entropy)) {
@@ -136,6 +147,8 @@ class TrainingLoop {
       reporter_.histograms(done, step_.layout(), step_.sections().front().arena, step_.gradients());
     }
     if (due(done, options_.verify_every)) saver_.verify(done);
+    // Before the checkpoint, which then says that the evaluation is due. A run that is killed
+    // during the evaluation repeats only that. The file is saved again with the result.
     progress_.evaluation_due = evaluates(done);
     if (end) require_finite_loss(done);
     if (saves(done) || asked.save || asked.stop || end) saver_.save(done, progress_);
@@ -158,6 +171,8 @@ class TrainingLoop {
     if (!change) return;
     const double start = now_seconds();
     const TimedSpan span = phase("shares", "changing the shares of the ranks");
+    // The loader of the old shares has read ahead. The new one begins with the first sample after
+    // step `done`.
     parts_.loader.reset();
     setup_.plan.share(change->shares, setup_.comm.rank());
     step_.share();
@@ -169,6 +184,8 @@ class TrainingLoop {
   void report(std::int64_t done, const StepTotals& totals) {
     const StepTimes times = step_.times();
     const double now = now_seconds();
+    // A device that runs ahead has done steps that are not collected yet. They belong to the time
+    // that has passed, so speeds count them.
     const std::int64_t done_by_device = collected_ + step_.done_ahead();
     StepReport r;
     r.step = done;
@@ -205,6 +222,8 @@ class TrainingLoop {
   /// Stays due if a rank is asked to stop meanwhile.
   void evaluate(std::int64_t done) {
     const TimedSpan span = phase("evaluation", "evaluation");
+    // An exception below waits for this thread, because the destructor of such a future does. So
+    // the weights do not change under it.
     auto hash = std::async(std::launch::async, hasher());  // beside the evaluation
     std::optional<EvaluationResult> result;
     try {
@@ -217,6 +236,7 @@ class TrainingLoop {
     }
     name_skipped();
     progress_.evaluation_due = !result;
+    // A rank was asked to stop, so the evaluation stays due for the next start.
     if (!result) return;
     weights_ = {done, hash.get()};
     reporter_.evaluation({.result = *result,
@@ -231,6 +251,8 @@ class TrainingLoop {
                         setup_.options.checkpoints.keep_best);
     reporter_.record("running", done, clock_.trained(now_seconds()), progress_, weights_.sha256);
     if (progress_.reached(options_)) reporter_.reached_target(done);
+    // The line of an epoch has the totals since the last one. An evaluation within an epoch does
+    // not end it.
     epoch_.number = options_.epoch_lines ? plan_.epoch_that_ends(done) : 0;
     if (epoch_.number == 0) return;
     epoch_.epochs = plan_.epoch_at(plan_.steps);
@@ -282,6 +304,8 @@ class TrainingLoop {
   }
 
   [[noreturn]] void stop(std::int64_t done) {
+    // In this order: the checkpoint is on the disk before the states in memory go. If the reason
+    // for the vote was a sample that cannot be read, its error ends the run instead.
     saver_.finish();
     require_batches(parts_, done);
     summarize(done, "stopped");
@@ -292,12 +316,12 @@ class TrainingLoop {
           "a signal stopped the run after step {}. Nothing was saved, because it has no folder.",
           done));
     }
+    const char* due = "";
+    if (done == plan_.steps || progress_.over(options_))
+      due = ", before the test set was evaluated";
+    if (progress_.evaluation_due) due = ", before its evaluation was done";
     throw AgreedError(
-        fmt::format("stopped on request after step {}{}: {} resumes there", done,
-                    progress_.evaluation_due ? ", before its evaluation was done"
-                    : done == plan_.steps || progress_.over(options_)
-                        ? ", before the test set was evaluated"
-                        : "",
+        fmt::format("stopped on request after step {}{}: {} resumes there", done, due,
                     setup_.options.run.fresh ? "--run " + folder : "the same command"),
         kExitRequeue);
   }

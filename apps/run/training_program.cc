@@ -18,6 +18,9 @@
 #include "src/base/text.h"
 #include "src/files/file.h"
 
+// Options are read in stages, because defaults depend on other values. The help needs all rows
+// before a word is read, so it shows those of the default model. Then the words and the config file
+// fill the rows. They decide the model, and its recipe fills the rows that are still open.
 namespace lockstep {
 namespace {
 
@@ -147,6 +150,7 @@ const ModelEntry& choose_model(Options& o, const Program& program) {
     if (o.data.images.size == 0) o.data.images.size = static_cast<int>(model.sample[1]);
   }
   if (o.data.images.size > 0) std::erase_if(o.entry.recipe, is_for_images_in_memory);
+  // A network of one channel reads grey images.
   if (data.resizes && o.data.images.colours == "auto" && !model.any_image &&
       model.sample.rank() == 4 && model.sample[3] == 1) {
     o.data.images.colours = "grey";
@@ -223,6 +227,8 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
     return nullptr;
   }
   o.read_environment();
+  // The recipe of the program comes first. That of the model, which choose_model() finds, overrides
+  // it. Checks follow when each row has its value.
   follow_recipe(rows, program.recipe, program.name);
   const ModelEntry& model = choose_model(o, program);
   follow_recipe(rows, model.recipe, o.model.given);
@@ -242,6 +248,7 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
 }
 
 int run_training_program(int argc, char** argv, const Program& program) {
+  // Before MPI and any thread, which inherit the mask of signals.
   const Signals signals;
   std::unique_ptr<const Options> options;
   const auto parse = [&](std::string& answer) {
@@ -249,6 +256,7 @@ int run_training_program(int argc, char** argv, const Program& program) {
     return options != nullptr;
   };
   return run_or_print_help(argc, argv, program.name.c_str(), parse, [&](World& world) {
+    // Other builds may disagree on the collective calls that follow.
     expect_same(world.comm(), "builds",
                 fmt::format("build = {}, checksum {}", build_name(), program_checksum()));
     expect_same(world.comm(), "options", common_options(*options));

@@ -32,6 +32,8 @@ std::vector<ConstSection> gather_residuals(const Comm& comm, bool here, const La
   if (ranks.empty()) return {};
   std::vector<float> passing(count);
   std::vector<ConstSection> sections;
+  // One rank after the other, so that ranks which keep no residual need memory for only one.
+  // Sections refer to the floats of a vector, which do not move when `memory` grows.
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (comm.rank() == ranks[i]) std::copy_n(own.front().arena, count, passing.begin());
     comm.broadcast(std::span(passing), ranks[i]);
@@ -66,6 +68,7 @@ std::string restore_residuals(const Comm& comm, const Checkpoint* checkpoint, st
   std::vector<float> passing(count);
   for (std::int64_t i = 0; i < before; ++i) {
     load_on_all_ranks(comm, checkpoint, layout, {{section_name(i), passing.data()}});
+    // Every rank takes part in the load, which is collective. Only one rank adds the values.
     if (comm.rank() != (same ? ranks[i] : ranks.front())) continue;
     float* const residual = own.front().arena;
     for (std::int64_t k = 0; k < count; ++k) residual[k] += passing[k];

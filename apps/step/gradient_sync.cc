@@ -9,6 +9,7 @@ GradientSync::GradientSync(StepParts& parts, SumSpec spec)
       policy_(parts.policy),
       reducer_(std::move(parts.reducer)),
       sync_bn_(std::move(parts.sync_bn)),
+      // ShardSum adds into the rows of the reducer, which is there by now.
       shard_sum_(make_shard_sum()),
       buckets_(std::make_unique<GradientBuckets>(*reducer_, std::move(parts.buckets), policy_,
                                                  spec_.reduced, &spec_.recorder, spec_.timeline)) {
@@ -47,11 +48,14 @@ void GradientSync::written(int shard, int slot, Range range) {
   Stream& stream = stream_of(slot);
   if (shard < spec_.plan.own_shards - 1) return shard_sum_->add(shard, range, stream);
   shard_sum_->finish(range, stream);
+  // The last shard completes the rows of this rank. Only now may the bucket start.
   const auto pass_on = [this, range] {
     buckets_->ready(range, spec_.computing);
     buckets_->advance();
     spec_.recorder.progress();
   };
+  // With several slots the work of this layer has not run yet: run_slots() does it. So the queue
+  // passes the range on when its turn comes.
   if (Stream* const later = queue(slot))
     later->enqueue(pass_on);
   else
@@ -65,6 +69,7 @@ Stream& GradientSync::stream_of(int slot) {
 
 void GradientSync::share() {
   buckets_->between_steps([&] {
+    // The rows of the reducer change, and ShardSum writes to them. So it is made again, after them.
     reducer_->share(Roots::of(spec_.plan.shares));
     shard_sum_ = make_shard_sum();
   });
@@ -72,6 +77,7 @@ void GradientSync::share() {
 
 void GradientSync::rethrow_errors() {
   if (sync_bn_) sync_bn_->rethrow_errors();
+  // Such a reducer has no messages to move. The call only looks for errors.
   if (reducer_->traits().in_stream) reducer_->advance();
 }
 

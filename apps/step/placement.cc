@@ -16,10 +16,13 @@ Placement place(const Comm& comm, int asked) {
   const NodeCores cores = node_cores(node);
 
   Placement placement;
+  // The share is a sum of fractions such as 1/3. Rounding may leave it just below a whole number.
   placement.threads = asked > 0 ? asked : std::max(1, static_cast<int>(cores.share + 1e-6));
+  // One rank of each host counts.
   placement.hosts = static_cast<int>(comm.sum(node.rank() == 0));
   const std::int64_t node_threads = node.sum(placement.threads);
   const bool too_many = node_threads > cores.all;
+  // mpirun may bind a rank to one core. More threads would then take turns on it.
   const bool bound_tight = asked > static_cast<int>(allowed_cores().size());
   if (comm.max(bound_tight) > 0) {
     placement.warning = fmt::format(
@@ -96,6 +99,7 @@ const DeviceEntry& best_device(const Comm& comm, std::vector<std::string>& notes
   const DeviceEntry* best = &devices().front();
   std::vector<std::string> absent;
   for (const DeviceEntry& better : devices().subspan(1)) {
+    // All ranks walk all kinds, even if one lacks a device, because first_of() is collective.
     const std::string reason = better.absent();
     if (const std::string why = first_of(comm, reason.substr(0, reason.find(" ("))); why.empty()) {
       best = &better;

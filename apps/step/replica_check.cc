@@ -27,6 +27,7 @@ void load_on_all_ranks(const Comm& comm, const Checkpoint* checkpoint, const Lay
 void copy_to_all_ranks(const Comm& comm, const std::string& file, const Layout& layout,
                        const std::vector<Section>& sections) {
   for (const Section& section : sections) comm.broadcast(std::span(section.arena, layout.count));
+  // All ranks have the same values now, so only one of them searches for NaN and Inf.
   agree_on_rank_0(comm, [&] {
     for (const Section& section : sections) {
       require(all_finite(layout, section), "{} contains {} that are not finite. Use another file.",
@@ -51,6 +52,8 @@ Memory load_on_devices(const Comm& comm, const Checkpoint* checkpoint, const Lay
   return result;
 }
 
+/// A fingerprint has 64 lanes that do not depend on each other, so that the compiler can use
+/// vectors. Each lane begins with another number.
 Fingerprint::Fingerprint() { std::iota(lanes_.begin(), lanes_.end(), 1u); }
 
 void Fingerprint::add(const float* values, std::int64_t count) {
@@ -61,6 +64,8 @@ void Fingerprint::add(const float* values, std::int64_t count) {
     // A bijection of the lane and of the word, so that no single changed word can go unseen.
     const std::uint32_t mixed = (lanes[lane] ^ word) * 0x9E3779B1u;
     lanes[lane] = mixed ^ (mixed >> 15);
+    // Inf and NaN are the only numbers whose exponent has all bits set. The addition then carries
+    // into the highest bit.
     exponents[lane] |= (word & kInfinity) + kOne;
   };
   const std::int64_t whole = count / kBlock * kBlock;
@@ -98,9 +103,11 @@ void compare_fingerprints(const Comm& comm, const Layout& layout,
     return state[number / arrays].name + "/" + layout.parameters[number % arrays].name;
   };
   const std::size_t ranks = comm.size();
+  // Every rank gets all numbers. So all throw the same error, and none needs a message to agree.
   const std::vector<std::uint64_t> all = comm.all_gather(own);
   for (std::size_t p = 0; p < own.size(); ++p) {
     const auto value = [&](std::size_t rank) { return all[rank * own.size() + p]; };
+    // A fault hits few ranks, so the rarest value is the suspect. With two ranks no value is rarer.
     std::map<std::uint64_t, std::size_t> votes;
     for (std::size_t rank = 0; rank < ranks; ++rank) ++votes[value(rank)];
     if (votes.size() == 1) continue;

@@ -54,6 +54,7 @@ void note_small_images(const ImageStages& stages, RunPlan& plan) {
 /// Throws if the learning rate overflows, and notes a rate that users may not expect.
 void check_rate(const ScheduleOptions& o, RunPlan& plan) {
   const double end = plan.epoch_at(plan.steps), last = plan.epoch_at(plan.steps - 1);
+  // As a float, as the step gets it: a double may be finite where the float is not.
   const auto rate = static_cast<float>(learning_rate(plan.rate, last, end));
   if (!std::isfinite(rate)) {
     fail_usage("--lr-schedule {} overflows after {:.3g} epochs. Pass a smaller factor.",
@@ -83,6 +84,7 @@ void check_rate(const ScheduleOptions& o, RunPlan& plan) {
 /// Notes epochs of so few steps that the network hardly learns.
 void note_few_steps(const ScheduleOptions& o, RunPlan& plan) {
   constexpr std::int64_t kPerEpoch = 10, kEnough = 1000, kLeastBatch = 8;
+  // The largest power of two times the shards that leaves at least ten steps per epoch.
   std::int64_t batch = plan.shards;  // a smaller one that the shards divide
   while (batch < kLeastBatch || 2 * batch * kPerEpoch <= plan.dataset_size) batch *= 2;
   const bool few = plan.dataset_size < kPerEpoch * plan.global_batch && plan.steps < kEnough;
@@ -126,6 +128,7 @@ void RunPlan::share(const Shares& others, int rank) {
 
 std::int64_t RunPlan::epoch_that_ends(std::int64_t done) const {
   const double before = std::floor(epoch_at(done - 1)), after = epoch_at(done);
+  // A batch larger than the data set ends several epochs in one step. The last of them counts.
   if (std::floor(after) > before) return static_cast<std::int64_t>(std::floor(after));
   return done == steps ? static_cast<std::int64_t>(std::ceil(after)) : 0;
 }
@@ -133,14 +136,15 @@ std::int64_t RunPlan::epoch_that_ends(std::int64_t done) const {
 RunShape shape_of(const StepOptions& options, int ranks) {
   const ScheduleOptions& o = options.schedule;
   constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+  // Without options 128 samples are cut among the ranks. The limit is tested by divisions, because
+  // the product may overflow.
   const std::int64_t batch = o.batch > 0 ? o.batch : std::max<std::int64_t>(128 / ranks, 1),
                      shards = o.shards > 0 ? o.shards : std::int64_t{ranks} * o.accumulate;
   const bool given = o.global_batch > 0;
   if (given ? o.global_batch > kLargest : batch > kLargest / ranks / o.accumulate) {
+    const char* own = o.batch > 0 ? "--batch" : "--accumulate";
     fail_usage("the global batch exceeds the limit of {} samples. Use a smaller {}.", kLargest,
-               given         ? "--global-batch"
-               : o.batch > 0 ? "--batch"
-                             : "--accumulate");
+               given ? "--global-batch" : own);
   }
   if (shards > kMostShards) {
     fail_usage(
@@ -149,6 +153,8 @@ RunShape shape_of(const StepOptions& options, int ranks) {
         ranks, o.accumulate, shards, kMostShards);
   }
   std::int64_t global = given ? o.global_batch : batch * ranks * o.accumulate;
+  // Only the batch of a recipe is rounded. One that the user passes is kept, or refused in
+  // plan_run().
   if (o.fits_batch) global = std::max<std::int64_t>((global + shards / 2) / shards, 1) * shards;
   return {o.seed, global, static_cast<int>(shards), options.device.threads};
 }
@@ -173,10 +179,11 @@ RunPlan plan_run(const StepOptions& options, const RunShape& shape, int rank, in
   plan.sums_micro_batches = options.model.sync_bn && o.accumulate > 1;
   if (options.model.sync_bn && o.accumulate == 1) plan.shards_at_once = plan.own_shards;
 
+  // First the epochs are tested: llround() has no defined result for a number beyond 64 bits. The
+  // second test covers --steps, and the batch of the last step.
   require_countable(o.epochs * dataset_size, dataset_size);
-  plan.steps = o.steps > 0    ? o.steps
-               : o.epochs > 0 ? steps_of(o.epochs, dataset_size, start, batch)
-                              : o.default_steps;
+  plan.steps = o.epochs > 0 ? steps_of(o.epochs, dataset_size, start, batch) : o.default_steps;
+  if (o.steps > 0) plan.steps = o.steps;
   require_countable(start.samples + static_cast<double>(plan.steps - start.step) * batch,
                     dataset_size);
   scale_rate(o, plan);

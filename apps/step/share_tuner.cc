@@ -41,6 +41,7 @@ std::optional<ShareTuner::Change> ShareTuner::after_step(std::int64_t done, std:
   if (last_ >= 0) times_.push_back((computing - last_) / shares_.of(comm_.rank()).count);
   last_ = computing;
   if (std::ssize(times_) < wait_ || done >= steps) return std::nullopt;
+  // The median, because a single pause of a rank says nothing about its speed.
   const auto middle = times_.begin() + (kWarmUp + std::ssize(times_)) / 2;
   std::nth_element(times_.begin() + kWarmUp, middle, times_.end());
   Change change;
@@ -50,6 +51,7 @@ std::optional<ShareTuner::Change> ShareTuner::after_step(std::int64_t done, std:
     cost = std::max(cost, own_cost);
   }
   times_.clear();
+  // All ranks have the same numbers here, so all decide alike without a further message.
   const auto better = better_shares(shares_, change.seconds, steps - done, cost);
   // Changes that follow one another would be noise: each waits longer than the one before.
   wait_ = std::clamp(better ? 2 * wait_ : wait_ / 2, kLeastWait, kMostWait);
@@ -61,6 +63,7 @@ std::optional<ShareTuner::Change> ShareTuner::after_step(std::int64_t done, std:
 
 void ShareTuner::changed(double seconds) {
   cost_ = seconds;
+  // The time until the next call contains the change itself, so it is not measured.
   last_ = -1;
 }
 

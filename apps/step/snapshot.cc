@@ -11,6 +11,13 @@
 #include "src/base/round_up.h"
 #include "src/device/memory.h"
 
+// A copy takes a single pass over the state, because memory bandwidth is its whole cost. While a
+// piece is in the cache, it is copied, hashed and searched for NaN and Inf. For a checkpoint each
+// rank reads all of the state, to compare the ranks. For a state it reads only the part that it
+// copies.
+//
+// The order of a copy becomes 0 before its first byte changes, and is set again after the last. So
+// a process that dies in between leaves a file whose other copy is whole.
 namespace lockstep {
 namespace {
 
@@ -19,6 +26,7 @@ constexpr std::int64_t kPiece = 16 * 1024;  // floats: 64 KiB stay in a core's c
 
 /// A number for `count` values at `place` of a copy. The sum of these numbers does not depend on
 /// the ranks that computed them.
+/// The place is part of the number, so two pieces that have changed places are seen.
 std::uint64_t print_of_piece(std::int64_t place, const Fingerprint& piece) {
   return (std::rotl(piece.value(), 7) ^ static_cast<std::uint64_t>(place)) * 0x9E3779B97F4A7C15u;
 }
@@ -62,6 +70,7 @@ Snapshot::Snapshot(const Comm& comm, std::size_t arenas, int threads, std::size_
     : comm_(comm),
       node_(comm.node()),
       places_{text, arenas, file.empty() ? 1 : SnapshotPlaces::kMostCopies},
+      // The ranks of a host keep a copy together, or none of them does.
       keeps_(node_.max(comm.rank() == 0 || !file.empty()) > 0),
       threads_(std::clamp(threads, 1, kMostThreads)),
       memory_(comm, node_, keeps_ ? places_.bytes() : 0, "the copy of the state", file) {
@@ -80,6 +89,7 @@ std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>
   const auto arrays = std::ssize(layout.parameters), all = std::ssize(state) * arrays;
   const std::int64_t total = std::ssize(state) * layout.count;
   expect(!keeps_ || total * sizeof(float) <= places_.arenas, "the snapshot is large enough");
+  // Copies take turns. Spare ones do not: each overwrites the one beside the copy that stays.
   last_ = (purpose == Purpose::spare ? spared_ + 1 : last_ + 1) % places_.copies;
   if (purpose != Purpose::spare) spared_ = last_;
   float* const copy = keeps_ ? arenas_of(last_) : nullptr;
@@ -96,6 +106,8 @@ std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>
     for_each_piece(layout.parameters[number % arrays].range, [&](Range piece) {
       const std::int64_t place = section * layout.count + piece.begin;
       if (compares) prints[number].add(from + piece.begin, piece.count);
+      // A piece belongs to the rank that its place selects, so the ranks of a host copy equal
+      // parts.
       if (!keeps_ || place * node_.size() / total != node_.rank()) return;
       std::copy_n(from + piece.begin, piece.count, copy + place);
       Fingerprint values;  // of the piece, which is in the cache
@@ -111,6 +123,7 @@ std::string Snapshot::take(const Layout& layout, const std::vector<ConstSection>
   std::vector<std::jthread> others;
   for (int i = 1; i < threads_ && total > kMostThreads * kPiece; ++i) others.emplace_back(work);
   work();
+  // This joins them: below, all pieces of this rank are copied.
   others.clear();
   std::vector<std::uint64_t> own;
   for (const Fingerprint& print : prints) own.push_back(print.value());
@@ -137,6 +150,7 @@ bool Snapshot::seal(const Layout& layout, const std::vector<ConstSection>& more,
   std::memcpy(memory_.data() + places_.text_at(last_), text.data(), text.size());
   mark.text_bytes = text.size();
   mark.print = print_ + print_of(layout, more, std::ssize(sections_));
+  // Last, because a reader trusts the text and the arenas of a copy whose order is not 0.
   std::atomic_ref(mark.order).store(++order_);
   return true;
 }

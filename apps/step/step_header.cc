@@ -17,6 +17,7 @@ struct WriteHeader {
 
   HOST_DEVICE void operator()(std::int64_t) const {
     const double loss = score->loss_sum();
+    // The ranks sum unused elements too, so these must be numbers.
     for (std::int64_t i = kUsed; i < Layout::kHeader; ++i) header[i] = 0;
     header[kTop1] = static_cast<float>(score->top1);
     header[kStop] = last_shard ? now->stop : 0;

@@ -42,6 +42,7 @@ void StepMemory::cut_arenas(bool average) {
 
 void StepMemory::write_decays(const std::vector<float>& decays) {
   const std::size_t bytes = decays.size() * sizeof(float);
+  // `host` lives until the end of this function, so the copy is waited for.
   const Memory host = device_.allocate(bytes, Place::host);
   std::memcpy(host.get(), decays.data(), bytes);
   device_.copy(stream_, const_cast<float*>(state_.decays), host.get(), bytes);

@@ -22,6 +22,7 @@ Shares RankOptions::shares(int shards, int ranks) const {
     fail_usage("--shares has {} numbers for {} ranks. Pass one for each rank.",
                shares_of_ranks.size(), ranks);
   }
+  // In 64 bits, because the numbers of many ranks together may exceed an int.
   const auto sum = std::accumulate(shares_of_ranks.begin(), shares_of_ranks.end(), std::int64_t{0});
   if (sum != shards)
     fail_usage("--shares adds up to {} of {} shards. Pass shares of all shards.", sum, shards);

@@ -192,9 +192,8 @@ struct RankOptions {
               shares_of_ranks = parse_shares(text);
             },
             [this] {
-              return tunes_shares              ? std::string("auto")
-                     : shares_of_ranks.empty() ? std::string("equal")
-                                               : joined(shares_of_ranks, ",");
+              if (tunes_shares) return std::string("auto");
+              return shares_of_ranks.empty() ? "equal" : joined(shares_of_ranks, ",");
             },
             "equal|auto|LIST",
             "Shards of each rank: equal, by speed, or such as 3,3,2,2,2\n"

@@ -20,6 +20,7 @@ class WorkOfRanks : public SharedWork {
 
   bool mine(int number) const override { return owner(number) == comm_.rank(); }
   void share(Stream& stream, int number, float* values, std::int64_t count) override {
+    // MPI reads the values from memory of the host, so their work must be done.
     stream.synchronize();
     comm_.broadcast(std::span(values, count), owner(number));
   }
@@ -76,6 +77,8 @@ double choose_buckets(int hosts, const Device& device, const StepOptions& option
 void require_lanes(const Comm& comm, const Device& device, const StepOptions& options,
                    const RunPlan& plan) {
   agree(comm, [&] {
+    // Each round sums the statistics of one shard of every rank. A rank with fewer rounds than the
+    // others would leave them waiting for ever.
     const int accumulate = options.schedule.accumulate;
     if (accumulate > 1 && plan.own_shards != accumulate) {
       fail_usage(
@@ -83,6 +86,8 @@ void require_lanes(const Comm& comm, const Device& device, const StepOptions& op
           "ranks as the run began with.",
           accumulate, accumulate, plan.own_shards);
     }
+    // Shards side by side wait in queues of work for the host (sync_batch_norm.h). Other devices
+    // have none.
     if (plan.shards_at_once > 1 && !device.traits().memory_is_host) {
       fail_usage(
           "--sync-bn with {} shards on each rank needs --device cpu. Pass it, or start as many "
@@ -125,11 +130,13 @@ ReducerSpec reducer_spec(const Comm& comm, Device& device, const StepOptions& op
           .roots = Roots::of(plan.shares),
           .deterministic = options.device.deterministic,
           .link = {},
+          // A user who passes --shards expects the same weights on any number of ranks.
           .canonical = options.schedule.shards_given,
           .shares_change = options.ranks.tunes_shares && comm.size() > 1,
           .timeout_seconds = options.ranks.timeout,
           .nccl_max_ctas = options.ranks.nccl_max_ctas,
           .wire = options.ranks.wire,
+          // Losses and votes in the header are never rounded.
           .exact = Layout::kHeader};
 }
 
@@ -164,11 +171,15 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
     if (syncs && options.ranks.tunes_shares)
       fail_usage("--shares auto does not work with --sync-bn. Pass --shares equal.");
   });
+  // A measured link serves all that choose by it: the size of the buckets and the reducers. A
+  // measurement costs 0.1 to 0.2 s, so there is only one.
   const auto hosts = static_cast<int>(comm.sum(comm.node().rank() == 0));
   const std::optional<Link> link = link_between(hosts, world, device, options);
   parts.bucket_mb = choose_buckets(hosts, device, options, layout.count, link);
   parts.buckets = buckets_of(layout, static_cast<std::int64_t>(parts.bucket_mb * (1 << 20)));
   RankRecorder& recorder = world.flight_recorder().mine();
+  // A rank that hangs here has its own message: reducers end with a reason after --timeout. The
+  // watchdog waits longer, so it does not end the run first.
   const auto connect = [&](ReducerSpec spec) {
     recorder.phase("connecting the ranks", connect_limit(options));
     spec.link = link;
@@ -187,6 +198,8 @@ StepParts make_step_parts(const World& world, Device& device, const ModelEntry& 
                                world.threads_allowed());
   if (device.traits().memory_is_host && comm.size() > 1)
     parts.shared_work = std::make_unique<WorkOfRanks>(comm.duplicate());
+  // Sums of statistics are a second reducer. All ranks make it after the first, because both
+  // constructors are collective.
   if (!syncs) return parts;
   require_lanes(comm, device, options, plan);
   agree(comm, [&] { make_slots(parts, plan.shards_at_once); });

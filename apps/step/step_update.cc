@@ -15,6 +15,9 @@ StepUpdate::StepUpdate(Device& device, Reducer& reducer, const std::vector<Range
       state_(memory.state()),
       timeline_(timeline),
       ema_(options.ema),
+      // Clipping needs the norm of all gradients. A layerwise optimizer needs all buckets of a
+      // parameter. Only sums in a stream arrive in order, so that the last bucket proves the others
+      // complete.
       waits_for_all_(options.clip_norm > 0 ||
                      (optimizer.layerwise() && !reducer.traits().in_stream)) {
   if (options.clip_norm > 0)
@@ -45,6 +48,8 @@ void StepUpdate::plan_spans(const std::vector<Range>& buckets) {
         const std::int64_t aligned = Layout::aligned(parameter.range.end());
         if (aligned <= bucket.end()) end = std::max(end, aligned);
       }
+      // The range ends with the last parameter that is complete. The rest of the bucket joins the
+      // range of the next one.
       range = {begin, end - begin};
       begin = end;
     }
@@ -60,6 +65,8 @@ UpdateRates StepUpdate::rates_at(const RunPlan& plan, std::int64_t step, float r
   for (std::size_t n = 0; n < layout_.epochs.size(); ++n) {
     const double end = layout_.epochs[n];
     const double own = epoch < end ? learning_rate(plan.rate, epoch, end) : 0;
+    // Kernels multiply the step's rate by it. It is 0 when the group's epochs are over, which
+    // freezes its parameters.
     rates.shares[n + 1] = rate > 0 ? static_cast<float>(own / rate) : 0.0f;
   }
   return rates;
@@ -72,6 +79,7 @@ void StepUpdate::reduced(std::size_t bucket, StepInput* now) {
 void StepUpdate::finish(StepInput* now) {
   if (clip_) clip_->enqueue(stream_, state_.gradients, &now->rates);
   if (waits_for_all_) apply(spans_.front(), now);
+  // Work that follows in the reducer's stream finds the weights of this other stream too.
   if (!beside_) return;
   stepped_->record(*beside_);
   stepped_->wait(stream_);

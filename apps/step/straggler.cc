@@ -13,6 +13,7 @@ std::optional<Straggler> find_straggler(std::span<const double> exposed, double 
   std::vector<double> sorted(exposed.begin(), exposed.end());
   std::partial_sort(sorted.begin(), sorted.begin() + 2, sorted.end());
   constexpr double kLeast = 0.1;  // a smaller share is noise: ranks are never quite alike
+  // The last rank waits least. The next one has waited for it that much longer.
   const double late = sorted[1] - sorted[0];
   if (late < kLeast * seconds) return std::nullopt;
   return Straggler{.rank = static_cast<int>(last - exposed.begin()), .seconds = late};
@@ -29,6 +30,7 @@ std::optional<Straggler> StragglerWatch::find(std::int64_t done, double exposed,
   if (last_.trained > 0 && steps < kSteps) return std::nullopt;
   const Times before = std::exchange(last_, {done, exposed, trained});
   if (before.trained == 0) return std::nullopt;  // the first step of a start is like no other
+  // Each rank counts the same steps, so all reach this message together.
   struct OfRank {
     double exposed;
     RankUse use;

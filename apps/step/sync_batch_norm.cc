@@ -14,6 +14,8 @@ std::vector<Range> buckets_of_statistics(const Layout& layout) {
   std::set<std::int64_t> lengths;
   for (const Parameter& parameter : layout.parameters) {
     if (parameter.trained()) continue;
+    // Batch norm sums one number for each channel, or two at once. A layer with c channels has
+    // statistics of length c.
     lengths.insert({parameter.shape.count(), 2 * parameter.shape.count()});
   }
   std::vector<Range> buckets;
@@ -76,6 +78,7 @@ SyncBatchNorm::SyncBatchNorm(Device& device, std::unique_ptr<Reducer> reducer,
                                          : Fold::of_shards(static_cast<int>(own.count))),
       recorder_(recorder) {
   expect(own.count == 1 || device.traits().memory_is_host, "queues are for memory of the host");
+  // A single shard needs no queue: its work goes straight to the stream of the device.
   for (int shard = 0; own.count > 1 && shard < own.count; ++shard)
     queues_.push_back(std::make_unique<Queue>(device, all, recorder));
 }
@@ -111,6 +114,8 @@ int SyncBatchNorm::bucket_of(std::int64_t count) const {
 
 /// Over the ranks: the rows of the bucket, which work in `stream` writes before and reads after it.
 void SyncBatchNorm::reduce(Stream& stream, int bucket) {
+  // The events order the two streams, and on a device that works later the host does not wait. A
+  // reducer of the host moves messages only when it is called, so the rank finishes the sum here.
   reducer_->written(bucket, stream);
   reducer_->start(bucket);
   if (!reducer_->traits().in_stream) {
@@ -124,6 +129,8 @@ void SyncBatchNorm::reduce(Stream& stream, int bucket) {
 
 void SyncBatchNorm::run() {
   for (;;) {
+    // All shards go through the same layers, so their queues stop at the same sum. A difference is
+    // a fault of a layer, and would pair values of different layers.
     std::vector<float*> parts;
     std::int64_t count = 0;
     for (const auto& queue : queues_) {
@@ -141,6 +148,8 @@ void SyncBatchNorm::run() {
     }
     const double began = now_seconds();
     const int bucket = bucket_of(count);
+    // The shards are added up to this rank's roots, which lie in the reducer's rows. The last row
+    // gets the sum of all ranks, which goes back to each shard.
     std::vector<float*> rows = reducer_->traits().rows;
     for (float*& row : rows) row += buckets_[bucket].begin;
     sum_rows(fold_, parts, rows, count);

@@ -13,6 +13,7 @@ namespace {
 
 /// Limit of spans in memory for one of the two tracks of a rank.
 std::size_t spans_of_a_track(int ranks) {
+  // Rank 0 gathers the spans of all ranks in one file, so more ranks keep fewer each.
   constexpr std::size_t kInAll = std::size_t{1} << 21, kMost = 32768, kLeast = 256;
   return std::clamp(kInAll / 2 / ranks, kLeast, kMost);
 }
@@ -45,6 +46,8 @@ Trace::Trace(const Comm& comm)
 std::string Trace::write(const std::filesystem::path& path) {
   const ClockOffset last = clock_offset(comm_, node_, now_ns);
   const std::int64_t now = now_ns();
+  // Clocks of two hosts drift apart by microseconds each second. A span lies between the two
+  // measurements, so its offset is interpolated between theirs.
   const double drift =
       static_cast<double>(last.ns - offset_.ns) / std::max<std::int64_t>(now - measured_ns_, 1);
   const auto of_rank_0 = [&](std::int64_t ns) -> std::int64_t {
@@ -55,6 +58,7 @@ std::string Trace::write(const std::filesystem::path& path) {
     for (const Track::Span& span : track->spans())
       first = std::min(first, of_rank_0(span.begin_ns));
   }
+  // The first span of any rank is time 0 of the file.
   const std::int64_t zero = comm_.min(first);
   const std::vector<std::string> events = comm_.gather(trace_events(
       timeline_, comm_.rank(), host_name(), [&](std::int64_t ns) { return of_rank_0(ns) - zero; }));

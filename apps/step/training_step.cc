@@ -37,10 +37,14 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   const double waited = loader.waited_seconds();
   // Later steps are no concern of the last ones.
   const std::int64_t needed = std::min<std::int64_t>(1 + steps_ahead(), plan_.steps - step);
+  // The votes of a step are read up to run_ahead steps later. So a rank votes before the first
+  // batch that it cannot make.
   const bool fails = loader.failure(std::max<std::int64_t>(needed, 1)) != nullptr;
   input.stop = votes.stop || fails ? 1.0f : 0.0f;
   input.save = votes.save ? 1.0f : 0.0f;
   input.first_position = plan_.position_of(step);
+  // The device may do this copy later. The slot keeps the input unchanged until the step is
+  // collected.
   device_.copy(*stream_, now(), &input, sizeof input);
   StepAnswer* const answer = slot.answer();
   answer->penalty = 0;
@@ -48,7 +52,7 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
   loader.begin_step(*stream_);
   choose_model(step);
   // The first two steps of a model may do work that is done only once. The third is captured and
-  // repeated.
+  // repeated. A graph contains only work of streams, so sums that the host moves exclude it.
   const bool repeats = graphs_ && slots_.count() >= 2 && reducer().traits().in_stream;
   or_abort([&] {
     if (repeats && !graph_) graph_ = device_.capture(*stream_, [&] { train(loader); });
@@ -68,6 +72,8 @@ void TrainingStep::enqueue(Loader& loader, std::int64_t step, float rate, Votes 
 void TrainingStep::choose_model(std::int64_t step) {
   const double epoch = plan_.epoch_at(step);
   if (!models_.changes(epoch)) return;
+  // The device may still run steps of the old model, which go here with their graph. Their totals
+  // stay in their slots until they are collected.
   if (slots_.count() > 0) wait_for(slots_.last());
   graph_.reset();
   models_.choose(epoch);
@@ -91,12 +97,15 @@ void TrainingStep::load(Loader& loader, int first) {
   const TimedSpan span(track(), "loading");
   batches_.clear();
   for (int slot = 0; slot < shards_at_once(); ++slot)
+    // The position is read when the work runs. So a captured step draws the random numbers of its
+    // own samples.
     batches_.push_back(loader.batch(*stream_, first + slot, &now()->first_position));
 }
 
 void TrainingStep::forward(int first) {
   timed("forward", times_.forward, [&] {
     for (int slot = 0; slot < shards_at_once(); ++slot) forward_shard(first + slot, slot);
+    // With several slots the work so far only waits in their queues.
     sync_->run_slots();
   });
 }
@@ -109,8 +118,12 @@ void TrainingStep::forward_shard(int shard, int slot) {
   const View logits = models_.forward(stream, batch.images, part, slot);
   LossSpec loss = loss_of(batch, logits);
   loss.gradient = models_.logits_gradient(slot);
+  // Each sample counts 1 / global batch, so the sum over all shards and ranks is the mean gradient.
+  // No division follows the all-reduce.
   loss.scale = 1.0f / static_cast<float>(plan_.global_batch);
   softmax_cross_entropy(stream, loss);
+  // All shards of the rank share one score. So the header takes it over, and clears it, before the
+  // next shard computes its loss.
   write_header(stream, score(), now(), plan_.global_batch, shard == plan_.own_shards - 1,
                sync_->gradients());
   sync_->written(shard, slot, {0, Layout::kHeader});
@@ -191,6 +204,8 @@ void TrainingStep::or_abort(Work work) {
 bool TrainingStep::wait_for(const StepSlots::Slot& slot) {
   bool waited = false;
   or_abort([&] {
+    // A blocking wait would never return if another rank is dead, because its sum waits in the
+    // stream. So the host polls, and asks the reducers for errors in between.
     for (; !slot.done->done(); waited = true) {
       sync_->rethrow_errors();
       sched_yield();
@@ -226,7 +241,10 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
       slots_(device),
       score_now_(device.allocate(sizeof(Score), Place::host)),
       updated_(device.event()) {
+  // The reference stays valid when GradientSync takes the owner out of `parts` below. The gradients
+  // belong to the reducer, so the memory and the models need it first.
   Reducer& reducer = *parts.reducer;
+  // The watchdog sees each piece of work as progress, so a slow layer does not look like a hang.
   for (Stream* stream : {stream_.get(), &reducer.stream()})
     stream->after_each([&recorder] { recorder.progress(); });
   TrainingState given;
@@ -234,6 +252,8 @@ TrainingStep::TrainingStep(StepParts parts, Device& device, RankRecorder& record
   given.shared = shared_work_.get();
   memory_ = std::make_unique<StepMemory>(device, *stream_, layout(), *optimizer_, options.optimizer,
                                          plan.seed, given);
+  // Models read the weights and write the gradients in place. Neither arena ever moves, not even
+  // with other shares, so a graph may contain their addresses.
   models_.bind(state().parameters, reducer.gradients());
   Track* const communication = timeline ? &timeline->communication : nullptr;
   update_ = std::make_unique<StepUpdate>(device, reducer, parts.buckets, *optimizer_, *memory_,
@@ -257,6 +277,7 @@ void TrainingStep::set_class_weights() {
   std::memcpy(host.get(), weights.data(), bytes);
   class_weights_ = device_.allocate(bytes, Place::device);
   device_.copy(*stream_, class_weights_.get(), host.get(), bytes);
+  // `host` goes at the end of this function, so the copy must be done by then.
   loss_.ClassWeights::weights = {class_weights_.get(), {std::ssize(weights)}, Type::f32};
   stream_->synchronize();
 }
@@ -269,6 +290,7 @@ TrainingStep::~TrainingStep() {
 
 void TrainingStep::share() {
   expect(slots_.under_way() == 0 && !graph_ && !sync_bn(), "the shares of a step cannot change");
+  // They belong to the loader of the old shares, which the caller replaces.
   batches_.clear();
   sync_->share();
 }

@@ -96,6 +96,7 @@ int most_ranks(const std::vector<std::string>& words) {
     if (words[i] == "--shards" && i + 1 < words.size()) value = words[i + 1];
     if (words[i].starts_with("--shards=")) value = words[i].substr(words[i].find('=') + 1);
     const int shards = std::atoi(value.c_str());  // the program refuses a wrong number
+    // The last of several counts, as on the program's own command line.
     if (shards > 0) most = shards;
   }
   return most;
@@ -113,6 +114,8 @@ std::vector<std::string> mpirun_words(const Command& command, int ranks,
                                       const std::set<std::string>& names) {
   std::vector<std::string> words = {"mpirun", "-np", std::to_string(ranks)};
   if (!hostfile.empty()) {
+    // Ranks fill a host before the next one, as HostStates::share() has numbered them. mpirun
+    // passes the environment only to ranks of this host, so the others get these variables by -x.
     words.insert(words.end(), {"--hostfile", hostfile, "--map-by", "slot"});
     for (const std::string& name : names) words.insert(words.end(), {"-x", name});
   }
@@ -123,6 +126,8 @@ std::vector<std::string> mpirun_words(const Command& command, int ranks,
 
 std::map<std::string, std::string> mpirun_environment(const std::vector<HostRange>& shares,
                                                       int cores, bool fills) {
+  // Open MPI 5 has other names for most variables. Both are set, because each version ignores those
+  // of the other.
   std::map<std::string, std::string> all = {
       {"OMPI_MCA_orte_execute_quiet", "1"},  // no boxes of advice after the program's own error
       {"PRTE_MCA_prte_execute_quiet", "1"},
@@ -150,6 +155,7 @@ std::map<std::string, std::string> mpirun_environment(const std::vector<HostRang
   // Open MPI 4 cuts a name at its first dot.
   if (std::regex_search(hostfile_text(shares), std::regex("[.][^ ]*[^0-9. ]")))
     all["OMPI_MCA_orte_keep_fqdn_hostnames"] = "1";
+  // These are only defaults, so what the user has set stays.
   std::erase_if(all, [](const auto& entry) { return is_set(entry.first.c_str()); });
   if (one && !shares.empty() && shares.front().host == kThisHost) {
     for (const char* layer :
@@ -175,10 +181,12 @@ std::vector<std::string> remote_words(const std::string& host, const std::string
     words.insert(words.end(), {host, command});
     return words;
   }
+  // --overlap, because the ranks may have all resources of the job, and srun would wait for them.
   if (is_set("SLURM_JOB_ID")) {
     return {"srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--nodelist=" + host,
             "sh",   "-c",        command};
   }
+  // In batch mode ssh fails instead of asking for a password.
   return {"ssh", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout=1", "--", host, command};
 }
 

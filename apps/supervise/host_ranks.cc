@@ -26,6 +26,7 @@ std::string folders() { return fmt::format("{}/lockstep-run-{}-*", kMemory, ::ge
 
 /// The value of `name` in the environment of process `pid`; nothing: it is not set.
 std::optional<std::string> variable_of(int pid, const std::string& name) {
+  // The kernel opens this file only for processes of the same user, so others never match.
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
   for (std::string entry; std::getline(file, entry, '\0');)
     if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
@@ -48,6 +49,7 @@ std::string for_each_folder(const std::string& id, std::string_view work) {
 }
 
 /// A loop of a shell over the processes with this id; $p is one.
+/// grep -z, because entries of environ end with a null byte.
 std::string for_each_process(const std::string& id, std::string_view work) {
   return fmt::format(
       "for f in $(grep -slz '^{}={}$' /proc/[0-9]*/environ); do p=${{f%/environ}}; {}; done "

@@ -81,6 +81,8 @@ std::vector<Host> parse_hosts(const std::string& list) {
   std::vector<Host> hosts;
   const std::string place = "--host " + one_line(list);
   for (const std::string& entry : split(list, ',')) {
+    // A colon separates the slots, but IPv6 addresses contain colons too. Slots of such an address
+    // need brackets around it.
     std::size_t colon = entry.find(':', entry.starts_with('[') ? entry.find(']') : 0);
     if (colon != entry.rfind(':')) colon = entry.npos;  // an IPv6 address without slots
     const std::string name = parse_name(place, entry.substr(0, colon));
@@ -101,6 +103,8 @@ HostStates::HostStates(std::vector<Host> hosts) {
 
 void HostStates::lost(std::string_view host, double now) {
   State& state = states_[index_of(host)];
+  // A host that fails again and again would end all ranks at each return, so it waits longer each
+  // time.
   const bool soon = state.cool_down > 0 && now - state.lost_at < kSoon * state.cool_down;
   state.cool_down = soon ? std::min(2 * state.cool_down, kLongestCoolDown) : kFirstCoolDown;
   state.lost_at = now;

@@ -26,6 +26,8 @@
 #include "src/base/process.h"
 #include "src/base/text.h"
 
+// All waiting is in wait(): one poll() over the descriptor of signals and the pipes of the agents.
+// There is no handler and no second thread, so no state needs a lock.
 namespace lockstep {
 namespace {
 
@@ -70,6 +72,7 @@ pid_t spawn(const Child& child) {
   for (const std::string& word : child.words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t parent = ::getpid(), pid = ::fork();
+  // Parent and child both set the group, because either of them may run first.
   if (pid > 0) ::setpgid(pid, pid);
   if (pid != 0) return pid;
   ::setpgid(0, 0);
@@ -125,6 +128,7 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   if (!run_.empty()) own["LOCKSTEP_RUN"] = run_;
   if (!change.what.empty()) {
     own["LOCKSTEP_CHANGE"] = change.what;
+    // The ranks of other hosts cannot read this clock, so they get the time of day.
     const std::chrono::duration<double> clock = std::chrono::system_clock::now().time_since_epoch();
     own["LOCKSTEP_CHANGED_AT"] = fmt::format("{:.3f}", clock.count() - (now() - change.at));
   }
@@ -169,6 +173,7 @@ void Processes::ask(const std::vector<std::string>& hosts) {
   command += steps_command(id_);
   ask(hosts, command);
   for (Question& question : questions_) {
+    // This host answers without an agent, and even if it has lost its network.
     if (!local_.at(question.answer.host)) continue;
     question.done = question.answer.answers = true;
     question.answer.step = step();
@@ -266,6 +271,7 @@ Machines::Event Processes::wait(double seconds) {
       end_questions();
     }
     const bool done = event.ended || event.signal != 0 || !event.answers.empty();
+    // Even with 0 seconds it looks once at the descriptors.
     if (done || (!first && now() >= end)) return event;
     find_segments();
     std::vector<pollfd> files = {{signals_, POLLIN, 0}};
@@ -304,6 +310,7 @@ void Processes::reap(Event& event) {
     if (pid != mpirun_) continue;
     mpirun_ = 0;
     ended_ = true;
+    // At once, before a new start can meet these ranks or their files.
     clear_host(id_, segments_);
     if (status == 0) take_reason(messages_);
     event.ended =
@@ -332,6 +339,7 @@ bool Processes::ranks_run() {
 
 void Processes::end_questions() {
   for (Question& question : questions_) {
+    // Its answer may still come, and then raises the limit.
     if (question.late && question.pipe >= 0) {
       late_.push_back(std::move(question));
     } else {

@@ -9,6 +9,11 @@
 #include "src/base/plural.h"
 #include "src/base/run_end.h"
 
+// The loop reacts to signals of the user, answers of hosts, new steps and the end of mpirun. mpirun
+// may wait for ever for a host without power. So hosts are asked when steps stop. A host that is
+// silent twice in a row ends mpirun by SIGKILL. Every end of mpirun, for whatever reason, goes
+// through on_end(). After a failure all hosts are asked, and the ranks start again on those that
+// answer.
 namespace lockstep {
 namespace {
 
@@ -96,7 +101,8 @@ void Supervisor::end_if_idle() {
     present_.has_run = true;
     present_.idle_since = now;
   }
-  const double limit = present_.has_run ? kEndLimit : stop_signal_ != 0 ? 0 : kStartLimit;
+  const double to_start = stop_signal_ != 0 ? 0 : kStartLimit,
+               limit = present_.has_run ? kEndLimit : to_start;
   if (now - present_.idle_since <= limit || !present_.why_idle.empty()) return;
   present_.why_idle = fmt::format(
       "mpirun {} in {:.0f} s", present_.has_run ? "did not end after the ranks" : "started no rank",
@@ -106,6 +112,7 @@ void Supervisor::end_if_idle() {
 
 void Supervisor::start(const Machines::Change& change, std::int64_t step) {
   if (!change.what.empty()) {
+    // The line of the change before may still wait for a step. It is printed without one.
     print_pending("");
     pending_ = {.what = change.what + at_step(step), .at = change.at};
   }
@@ -124,6 +131,7 @@ void Supervisor::look_at_step() {
   const double seconds = machines_.now() - pending_.at;
   const int ranks = rank_count(present_.shares);
   const std::string text = counted(ranks, "rank") + (ranks == 1 ? " goes on" : " go on");
+  // The first number is the step that the ranks resumed from. A higher one proves that they train.
   if (pending_.from < 0) pending_.from = step;
   if (step > pending_.from) {
     print_pending(fmt::format("; {} from step {} after {:.1f} s", text, pending_.from, seconds));
@@ -135,6 +143,7 @@ void Supervisor::look_at_step() {
 void Supervisor::note_progress(std::int64_t step) {
   constexpr double kNew = 0.2;
   const double now = machines_.now(), gap = now - present_.progress_at;
+  // The time from the start to the first step is no gap between steps.
   if (present_.step >= 0)
     present_.mean_gap += (present_.mean_gap == 0 ? 1 : kNew) * (gap - present_.mean_gap);
   present_.step = step;
@@ -174,6 +183,7 @@ void Supervisor::ask_if_stalled() {
   constexpr int kMostDoublings = 5;
   const double quiet = std::max(kQuiet, kGaps * present_.mean_gap) *
                        (1 << std::min(present_.stalled_questions, kMostDoublings));
+  // After silence the next question follows at once, because the second one decides.
   if (present_.silent == 0 && machines_.now() - present_.progress_at < quiet) return;
   ++present_.stalled_questions;
   machines_.ask(names_of(present_.shares));
@@ -182,6 +192,8 @@ void Supervisor::ask_if_stalled() {
 
 void Supervisor::on_answers_of_stalled(const std::vector<Machines::Answer>& answers) {
   const bool all = std::ranges::all_of(answers, &Machines::Answer::answers);
+  // One silence may be a slow agent or a busy machine. Any answer of all hosts begins the count
+  // again.
   present_.silent = all ? 0 : present_.silent + 1;
   // The ranks notice a stopped one, but not if it is alone on its host while MPI starts.
   const double now = machines_.now();
@@ -212,6 +224,8 @@ void Supervisor::on_answers(const std::vector<Machines::Answer>& answers) {
 }
 
 std::optional<int> Supervisor::on_end(const End& end) {
+  // The order of the tests matters. A request of the user comes first: ranks that were asked to
+  // stop end in many ways.
   Cause cause = cause_of(end);
   last_code_ = end.code;
   if (!present_.why_idle.empty()) cause.what = present_.why_idle;
@@ -243,9 +257,11 @@ std::optional<int> Supervisor::on_end(const End& end) {
 }
 
 std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
+  // If this process ended the ranks, the failure is older: it happened when the steps stopped.
   const bool by_us = !present_.why_ended.empty();
   const double at = by_us ? present_.progress_at : machines_.now();
   std::vector<std::string> lost;
+  // The same question ends the ranks that are left on each host. A new start must not meet them.
   for (const Machines::Answer& answer : answers_of_all()) {
     newest_step_ = std::max(newest_step_, answer.step);
     if (!answer.answers) lost.push_back(answer.host);
@@ -255,6 +271,8 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
   for (const std::string& host : lost) hosts_.lost(host, at);
   std::string what = by_us ? present_.why_ended : cause.what;
   if (!lost.empty()) what = lost_text(present_.shares, lost);
+  // A finished step shows that the failure is not bound to its place. A lost host says nothing
+  // about the program, so it does not count.
   if (newest_step_ > last_step_) same_ = 0;
   if (lost.empty()) ++same_;
   last_step_ = newest_step_;
@@ -314,6 +332,8 @@ std::vector<Machines::Answer> Supervisor::answers_of_all() {
       if (!event.answers.empty()) return event.answers;
     }
   };
+  // Machines takes one question at a time. The old answers are of the time before the end, and are
+  // not used.
   if (asking_ != Asking::none) wait_for_answers();  // to a former question
   asking_ = Asking::none;
   machines_.ask(names_of(present_.shares));

@@ -36,6 +36,7 @@ void LivePage::run(const std::stop_token& stop) {
     const double wait = std::max(std::clamp(age, kFirst, kEvery), cost / kShare);
     stopped_.wait_for(lock, stop, std::chrono::duration<double>(wait), [] { return false; });
     if (stop.stop_requested()) return;
+    // rethrow() is called in the training loop, and must not wait for a page.
     lock.unlock();
     std::string failure;
     const double start = now_seconds();

@@ -31,6 +31,7 @@ std::string with_commas(std::int64_t number) {
 }  // namespace
 
 std::string model_table(const ModelEntry& entry, Shape sample, int classes) {
+  // No kernel runs: only shapes and names of layers are read.
   const auto device = make_cpu_device(1);
   const Model model(*device, entry, sample, classes, Type::f32, /*training=*/false);
   std::size_t names = 28, shapes = 25;  // widths of columns

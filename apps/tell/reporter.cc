@@ -14,6 +14,9 @@
 #include "src/base/text.h"
 #include "src/report/stored_run.h"
 
+// An event has up to three forms: a line for people, a line of metrics.jsonl, and scalars of
+// TensorBoard. print() and files() write all of them through attempt(), which turns an error into a
+// warning.
 namespace lockstep {
 namespace {
 
@@ -89,6 +92,7 @@ bool Reporter::attempt(const std::function<void()>& write) {
 
 void Reporter::files(const std::function<void()>& write) {
   if (!json_) return;
+  // Outside of attempt(): if another run has the folder, this one ends.
   place_.require_still_held();
   attempt(write);  // the files keep the lines for a later attempt
 }
@@ -122,9 +126,12 @@ void Reporter::begin(const char* redone, const RunProgress& progress, const std:
   if (!console_) return;
   place_.require_held();
   run_files_.begin(run_.options);
+  // summary.json makes the folder a run that the same command finds, so it comes before the logs.
   record("running", done_, 0, progress, "");
   if (place_.folder().empty()) return;
   const std::filesystem::path directory = place_.folder();
+  // The logs go on if they are of this run. Lines after its checkpoint describe steps that were
+  // lost, and are cut off when the files are opened.
   const StoredRun logged = read_run(directory);
   const std::string id = text_in(logged.start, "/id");
   const bool same_run = run_.plan.start.step > 0 && (id.empty() || id == facts_.text("id"));
@@ -238,10 +245,9 @@ void Reporter::evaluation(const Evaluated& e) {
   log(kind, e.done, metrics, /*scalars=*/true, e.sha256);
   place_.require_still_held();
   attempt([&] {  // or the next one replaces it
+    const char* weights = averaged ? "averaged weights" : "weights";
     run_files_.write(e, run_.data.class_names, validation && !test ? "validation set" : "test set",
-                     test       ? fmt::format("{} weights", which)
-                     : averaged ? "averaged weights"
-                                : "weights");
+                     test ? fmt::format("{} weights", which) : weights);
   });
 }
 
@@ -288,6 +294,7 @@ void Reporter::epoch(std::int64_t step, const EpochReport& report, const Evaluat
 
 void Reporter::summary() {
   clear();
+  // The last attempt: lines that a full disk has refused may fit by now.
   bool lost = lost_lines_;
   place_.require_still_held();
   if (json_) {
@@ -342,6 +349,8 @@ void Reporter::record(const char* status, std::int64_t step, double seconds,
   if (!running) summary();
   place_.require_still_held();
   attempt([&] { run_files_.write(record_); });
+  // The thread ends before the last page is written. Otherwise it could put an older one in its
+  // place.
   if (!running) live_.reset();
   if (!live_) attempt([&] { run_files_.write_report(); });
   if (running && !live_ && !place_.folder().empty())

@@ -111,6 +111,7 @@ std::string order_text(const RunParts& f, bool alike) {
     return "this reducer's own: the last bits of weights depend on the number of ranks (--list "
            "names canonical reducers)";
   }
+  // A canonical order alone is not enough: each shard must also give the same bits on any rank.
   if (!alike) {
     return "canonical, of ranks that compute differently: the last bits of weights depend on the "
            "rank of each shard";
@@ -169,11 +170,11 @@ std::string length_text(const RunParts& f) {
   const double epochs = plan.epoch_at(plan.steps);
   std::string text = fmt::format("{}, {:.{}f} epochs; evaluation ", counted(plan.steps, "step"),
                                  epochs, epochs < 10 ? 2 : 1);
-  text += o.epoch_lines       ? "after each epoch"
-          : o.eval_every == 0 ? "never"
-          : o.eval_every >= plan.steps
-              ? "at the end"
-              : fmt::format("every {} and at the end", counted(o.eval_every, "step"));
+  std::string when = fmt::format("every {} and at the end", counted(o.eval_every, "step"));
+  if (o.eval_every >= plan.steps) when = "at the end";
+  if (o.eval_every == 0) when = "never";
+  if (o.epoch_lines) when = "after each epoch";
+  text += when;
   if (o.target > 0) text += fmt::format("; ends at an accuracy of {:g} %", o.target);
   return text;
 }
@@ -190,6 +191,8 @@ void add_keeping(const RunParts& f, Reporter& reporter) {
                 fmt::format("kept in {}, with a checkpoint every {} and at the end", f.folder,
                             every.steps > 0 ? counted(every.steps, "step") : every.text()));
   const std::string again = f.options.run.fresh ? "--run " + f.folder : "the same command";
+  // mpirun answers Ctrl-C by ending the ranks. Only without it, or below lockstep_run, is there
+  // time for a checkpoint.
   if (find_launcher().pid == 0 || std::getenv("LOCKSTEP_SUPERVISOR") != nullptr)
     return reporter.line("stop", fmt::format("Ctrl-C saves a checkpoint; {} continues", again));
   reporter.line("stop",
@@ -280,10 +283,9 @@ void add_idle_options(const RunParts& f, Reporter& reporter) {
 }  // namespace
 
 std::string order_text(const RunPlan& plan) {
-  const std::string ranks = plan.sums_micro_batches ? counted(plan.shares.ranks(), "rank")
-                            : plan.shards == 1
-                                ? "1 rank"
-                                : fmt::format("any number of ranks from 1 to {}", plan.shards);
+  std::string ranks = fmt::format("any number of ranks from 1 to {}", plan.shards);
+  if (plan.shards == 1) ranks = "1 rank";
+  if (plan.sums_micro_batches) ranks = counted(plan.shares.ranks(), "rank");
   return fmt::format("canonical: --shards {} gives bitwise identical weights on {}, of {}",
                      plan.shards, ranks, counted(plan.threads, "thread"));
 }

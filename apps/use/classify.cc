@@ -60,6 +60,7 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
 }
 
 /// The lines of standard input as they arrive.
+/// It reads the descriptor itself. A stream would hold lines back that poll() does not see.
 class InputLines {
  public:
   /// `longest`: bytes of a line.
@@ -139,6 +140,8 @@ bool for_each_input(const ClassifyOptions& o, bool texts,
     }
     InputLines lines(texts ? 1 << 20 : 1 << 16);
     for (;;) {
+      // A program at the other end of a pipe may wait for its answers before it writes more names.
+      // So a batch that is not full is answered first.
       if (!lines.ready()) pause();
       const std::optional<std::string> line = lines.next();
       if (!line) break;

@@ -75,6 +75,7 @@ void declare(OptionRows& rows, EvaluateOptions& o) {
 /// Throws the usage Error for files that cannot be.
 void check(const EvaluateOptions& o) {
   std::error_code unknown;
+  // The files may not exist yet, so their names are compared and not their inodes.
   const auto place = [&](const std::string& file) {
     return std::filesystem::weakly_canonical(file, unknown);
   };
@@ -162,6 +163,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   RankRecorder& recorder = world.flight_recorder().mine();
   recorder.phase("reading the checkpoint", kSlowFiles);
   EvaluatedCheckpoint subject = describe(comm, checkpoint, o.weights);
+  // Both count: files that the run has left out are left out here too.
   subject.images.check += "," + o.images.check;
   OpenedData data;
   std::vector<std::string> notes;
@@ -234,10 +236,12 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
       require_output("--predictions", o.predictions, *chosen.checkpoint);
       chosen.print();
     });
+    // All ranks must know whether rank 0 has found a checkpoint, because evaluate() is collective.
     const bool whole = comm.max(chosen.checkpoint != nullptr) == 0 ||
                        evaluate(world, *device, o, chosen.checkpoint.get(), signals);
     if (!o.follow && !whole) throw AgreedError("stopped on request before the evaluation was done");
     if (!o.follow) return kExitSuccess;
+    // All ranks leave the wait in the same round, whichever of them received the signal.
     for (double slept = 0; slept < o.interval; slept += 0.1) {
       if (comm.max(signals.stop_requested()) > 0) return kExitSuccess;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -89,6 +89,7 @@ std::map<std::string, std::string> metadata_of(const EvaluatedCheckpoint& subjec
 
 TrainedNetwork network_of(const Checkpoint& checkpoint, const EvaluatedCheckpoint& subject) {
   const SampleFormat format = sample_format(subject);
+  // No kernel runs: the model gives the layers and the places of the weights.
   const auto device = make_cpu_device(1);
   const Model model(*device, subject.entry(), format.shape(),
                     static_cast<int>(subject.images.class_names.size()), Type::f32,

@@ -44,6 +44,7 @@ std::vector<const AlgorithmEntry*> algorithms_by_cost(int size, std::span<const 
     for (const Range& bucket : buckets) seconds += cost(entry.algorithm, size, bucket.count, link);
     costs.emplace_back(seconds, &entry);
   }
+  // Stable, so that algorithms of the same cost have the order of the table.
   std::stable_sort(costs.begin(), costs.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<const AlgorithmEntry*> entries;

@@ -10,7 +10,8 @@
 //
 // The partner is rank XOR d. Nearest neighbours exchange first, while the parts are largest. This
 // is the canonical order for powers of two. For other numbers, let q be the largest power of two:
-// ranks from q on first send their bucket to rank - q, and get the sum back at the end.
+// ranks from q on first send their bucket to rank - q, and get the sum back at the end. Their
+// rounds in between are empty, because all ranks have the same number of rounds.
 #include <bit>
 #include <initializer_list>
 

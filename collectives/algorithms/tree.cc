@@ -36,6 +36,8 @@ Schedule tree(int rank, int size, std::int64_t count) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const Range range = part_of({0, count}, chunk, chunks);
       if (range.count == 0) continue;
+      // Chunk c is at level l in round c + l on its way up. It returns through the levels in
+      // reverse order. So the sum of the first chunk goes down while later chunks go up.
       const int up = chunk + level;
       const int down = chunk + 2 * levels - 1 - level;
       const int peer = parent ? rank + distance : rank - distance;

@@ -48,6 +48,8 @@ void agree(const Comm& comm, const std::function<void()>& body) {
   } catch (...) {
     error = current_error();
   }
+  // The number of the rank is the flag, and the size means no error. Without an error this
+  // all-reduce is the only message.
   const std::int64_t first = comm.min(error ? comm.rank() : comm.size());
   if (first == comm.size()) return;
 

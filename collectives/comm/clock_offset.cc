@@ -27,6 +27,8 @@ ClockOffset clock_offset(const Comm& comm, const Comm& node,
   ClockOffset own;
   if (comm.rank() == 0) {
     const Waiting waiting;
+    // One rank after another: pings of several ranks would wait for each other, which would count
+    // as time on the way.
     for (int rank = 1; rank < comm.size(); ++rank) {
       if (leaders[rank] == 0) continue;
       ClockOffset best{0, std::numeric_limits<std::int64_t>::max()};
@@ -34,6 +36,7 @@ ClockOffset clock_offset(const Comm& comm, const Comm& node,
         const std::int64_t begin = clock();
         send(comm, 0, rank);
         const std::int64_t there = receive(comm, rank);
+        // Rounded up, because it is also the bound of the error.
         const std::int64_t half = (clock() - begin + 1) / 2;
         if (half < best.error_ns) best = {begin + half - there, half};
       }

@@ -130,6 +130,8 @@ void Comm::all_gather_bytes(std::span<const std::byte> own, std::byte* all) cons
   const Waiting waiting;
   std::vector<std::byte> parts;
   for_each_message(own, largest_message_, [&](std::span<const std::byte> part) {
+    // MPI returns the same part of all ranks one after another. Each goes to the place in its own
+    // rank's values.
     parts.resize(part.size() * size_);
     check(MPI_Allgather(part.data(), int_size(part), MPI_BYTE, parts.data(), int_size(part),
                         MPI_BYTE, raw(*this)));
@@ -140,6 +142,7 @@ void Comm::all_gather_bytes(std::span<const std::byte> own, std::byte* all) cons
 }
 
 std::vector<std::string> Comm::gather(const std::string& text) const {
+  // Not MPI_Gatherv, whose displacements are int: the texts of many ranks together exceed it.
   const std::size_t length = text.size();
   const std::vector<std::size_t> lengths = of_all(length);
   const Waiting waiting;

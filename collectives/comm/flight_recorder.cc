@@ -31,6 +31,7 @@ RankRecorder::State RankRecorder::read() const {
   state.pid_space = pid_space_;
   state.has_left = goodbye_;
   state.step = step_;
+  // Ends also in the middle of a write: no writer changes the last element, which is 0.
   for (std::size_t i = 0; const char letter = phase_[i]; ++i) state.phase += letter;
   state.start_time = start_time_;
   state.condition = condition_;

@@ -44,6 +44,7 @@ bool CoreContention::shared(const Reading& reading) {
 void Backoff::between() {
   const double now = now_seconds();
   if (now < until_) return std::this_thread::sleep_for(kNap);
+  // Time outside of the wait is not polling, so the readings begin anew with each wait.
   if (fresh_) {
     fresh_ = judged_ = false;
     read_ = now;
@@ -53,6 +54,7 @@ void Backoff::between() {
   read_ = now;
   if (!std::exchange(judged_, true)) return judge_.begin(reading_at(now));
   if (!judge_.shared(reading_at(now))) return;
+  // After the naps the thread polls and judges again, because the others may have ended.
   until_ = now + kNapping;
   fresh_ = true;
 }

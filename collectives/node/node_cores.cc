@@ -27,6 +27,7 @@ NodeCores node_cores(const Comm& node) {
   // The quota, the number of cores, and the cores.
   std::vector<std::uint64_t> words{std::bit_cast<std::uint64_t>(mine.quota), mine.cores.size()};
   words.insert(words.end(), mine.cores.begin(), mine.cores.end());
+  // An all-gather takes equally many words of each rank. The second word says how many count.
   words.resize(node.max(ssize(words)));
   const auto all = node.all_gather(words);
   std::vector<RankCores> ranks;

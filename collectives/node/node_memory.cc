@@ -134,6 +134,9 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
   const std::string fresh =
       first ? fmt::format("/dev/shm/{}{}-{:08x}", kPrefix, getpid(), random()) : "";
   Name name{file.empty() ? node.broadcast(fresh) : file, first && !alone};
+  // Two agreements: the others open the file after the first rank has made it and given it its
+  // length. After the second one all ranks have mapped it, and ~Name removes its name. If a rank
+  // fails in one, no other rank waits for it.
   agree(all, [&] {
     if (alone) {
       memory_ = allocate_pages(bytes_);
@@ -152,6 +155,7 @@ NodeMemory::NodeMemory(const Comm& all, const Comm& node, std::size_t bytes,
   if (alone) return;
   ask_for_huge_pages(data(), bytes_);
   std::memset(data() + own.begin, 0, own.count);
+  // No rank sees a part that another one still clears.
   node.barrier();
 }
 

@@ -19,7 +19,8 @@ void pause() {
 #endif
 }
 
-/// Used because std::atomic::wait() works only within one process.
+/// Used because std::atomic::wait() works only within one process. Without FUTEX_PRIVATE_FLAG,
+/// which identifies a word by its address within one process.
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* timeout) {
   static_assert(sizeof word == sizeof(std::uint32_t));
@@ -44,6 +45,8 @@ void SharedCounter::wait(std::uint32_t mark, int looks) {
     if (reached(mark)) return;
     sched_yield();
   }
+  // The sleeper is counted before the value is read again, see add(). If the value changes after
+  // that, the kernel does not let this rank sleep.
   sleepers_.fetch_add(1);
   const std::uint32_t value = value_.load();
   if (static_cast<std::int32_t>(value - mark) < 0) {

@@ -1,5 +1,8 @@
 // The reducer "auto" in memory of the host: shared on one host, and between hosts the fastest for
 // the link, by cost and by measurement.
+//
+// All candidates add in canonical order. So a measurement, which differs from start to start,
+// changes the speed but no bit.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -59,6 +62,8 @@ std::vector<Candidate> candidates(const ReducerSpec& spec) {
 double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
                         const std::vector<Range>& buckets) {
   ReducerSpec spec = given;
+  // A communicator of its own, because the reducer that is made later uses the same tags. The
+  // candidate is destroyed here, so that only one of them has memory at a time.
   spec.comm = given.comm.duplicate();
   spec.count = buckets.back().end();
   spec.buckets = buckets;
@@ -75,6 +80,8 @@ double measured_seconds(const Candidate& candidate, const ReducerSpec& given,
     for (int i = 0; i < ssize(buckets); ++i) reducer->finish(i);
     each = now_seconds() - begin;
   }
+  // All ranks must choose alike, or they would wait for messages of different algorithms. The
+  // slowest rank decides, so that all ranks sort the same numbers.
   std::sort(seconds.begin(), seconds.end());
   return static_cast<double>(spec.comm.max(std::llround(seconds[1] * 1e9))) * 1e-9;
 }

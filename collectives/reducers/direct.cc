@@ -15,6 +15,10 @@
 //
 // Source: H. Tang et al., "DoubleSqueeze: parallel stochastic gradient descent with double-pass
 // error-compensated compression", 2019.
+//
+// The first spec.exact elements of the gradients are sent in fp32, at the beginning of each row.
+// All ranks receive those of all others and add them in the same order. So they need no second
+// round.
 #include <algorithm>
 #include <utility>
 
@@ -42,6 +46,8 @@ class DirectAllReduce : public Exchange {
     for (int rank = 0; rank < comm.size(); ++rank)
       parts_.push_back(part_of({exact, count - exact}, rank, comm.size(), kLineFloats));
     if (comm.size() == 1) return;
+    // All messages have buffers of their own, because several buckets are under way at once. in_ of
+    // this rank receives nothing. It is the place of the own sum, which the gather sends.
     for (const std::vector<Range>& rows : roots.of_rank) rows_of_.push_back(rows.size());
     for (int rank = 0; rank < comm.size(); ++rank) {
       out_.emplace_back(rows_of_[comm.rank()] * row_bytes(parts_[rank].count));
@@ -115,6 +121,7 @@ class DirectAllReduce : public Exchange {
       const int peer = (own + i) % ranks;
       const Range range = parts_[peer];
       for (std::size_t row = 0; row < rows_.size(); ++row) {
+        // With a residual there is one row, so that each element meets its residual once per step.
         char* const to = outgoing(peer, row);
         std::copy_n(rows_[row], exact_, reinterpret_cast<float*>(to));
         dispatch_wire(wire_, [&]<class T>(T*) {
@@ -152,6 +159,9 @@ class DirectAllReduce : public Exchange {
             widen(reinterpret_cast<const T*>(incoming(rank, row) + head) + begin, block, count);
             continue;
           }
+          // round_with_feedback() adds the residual to what it rounds, which is the sum here. The
+          // own residual belongs to the own row. It is added to that row and then cleared, or it
+          // would count twice.
           widen(rows_[row] + own.begin + begin, block, count);
           if (own_residual == nullptr) continue;
           add(block, own_residual, count);
@@ -165,6 +175,9 @@ class DirectAllReduce : public Exchange {
   }
 
   void send_gather() {
+    // The messages of the scatter are complete, so out_ is free. A row of it has room for the sum
+    // of its owner. The heads are left out, because every rank has summed the exact elements
+    // itself.
     const int ranks = comm_.size(), own = comm_.rank();
     const std::size_t head = row_bytes(0);
     const auto bytes = [&](int owner) { return row_bytes(parts_[owner].count) - head; };
@@ -206,6 +219,8 @@ class DirectAllReduce : public Exchange {
 
 std::unique_ptr<Reducer> make_direct_reducer(const ReducerSpec& spec) {
   Memory residual = make_residual(spec, spec.comm.size());
+  // With 16 bits each rank has one residual per element, and so one row. The values that are
+  // rounded depend on the number of ranks, so that the sum is not canonical.
   const bool canonical = spec.wire == Type::f32 || spec.comm.size() == 1;
   const Roots roots = canonical ? roots_of(spec) : Roots::one_each(spec.comm.size());
   const auto make = [spec, at = reinterpret_cast<float*>(residual.get())](const Roots& rows) {

@@ -30,6 +30,8 @@ class ExchangeReducer : public HostReducer {
   float* gradients() override { return reinterpret_cast<float*>(gradients_.get()); }
 
   void share(const Roots& roots) override {
+    // The old memory is freed before the new one is allocated. No message is under way between two
+    // steps.
     exchanges_.clear();
     exchanges_ = make_(roots);
     earlier_.clear();
@@ -59,6 +61,8 @@ class ExchangeReducer : public HostReducer {
 
   void finish(int bucket) override {
     backoff_.begin();
+    // Polls all buckets, not only the awaited one. Another rank may wait for a message of another
+    // bucket, and most MPIs send and receive only inside MPI calls.
     while (advance() && !done(bucket)) backoff_.between();
   }
 
@@ -86,6 +90,8 @@ std::unique_ptr<Reducer> make_exchange_reducer(const ReducerSpec& spec, std::str
 
 std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
                                                 const ReducerSpec& spec) {
+  // A schedule has one row per rank. With several roots a rank adds all its shards first, which is
+  // another order.
   const bool canonical = entry.canonical(spec.comm.size()) && roots_of(spec).by_rank();
   return make_exchange_reducer(
       spec, entry.name, canonical, Roots::one_each(spec.comm.size()),
@@ -95,6 +101,7 @@ std::unique_ptr<Reducer> make_scheduled_reducer(const AlgorithmEntry& entry,
 Exchanges make_runs(const ReducerSpec& spec, const Comm& comm, Algorithm algorithm) {
   Exchanges runs;
   const std::size_t chunk = chunk_for(comm);
+  // A tag for each bucket keeps the messages of buckets apart that are under way at once.
   for (const Range& bucket : spec.buckets) {
     runs.push_back(std::make_unique<ScheduleRun>(comm,
                                                  algorithm(comm.rank(), comm.size(), bucket.count),

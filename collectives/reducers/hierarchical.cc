@@ -7,6 +7,9 @@
 //   summing      the ranks of this host sum in shared memory
 //   exchanging   the first rank exchanges the sums, the others wait for `whole`
 //   copying      the others copy, the first waits for `copied`
+//
+// The exchanges of different buckets have different tags. So hosts may start them in different
+// orders, each as soon as its own ranks have summed a bucket.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -48,9 +51,8 @@ class HierarchicalReducer : public HostReducer {
       bucket.copied = counters + 2 * i + 1;
     }
     make_exchanges();
-    const std::string how = !canonical_ ? fmt::format("direct in {}", name_of(spec.wire))
-                            : direct()  ? "direct"
-                                        : std::string(algorithm_.name);
+    std::string how = direct() ? "direct" : std::string(algorithm_.name);
+    if (!canonical_) how = fmt::format("direct in {}", name_of(spec.wire));
     traits_ = {.name = "hierarchical",
                .description = fmt::format("hierarchical ({}; {} between {} hosts)",
                                           describe_ranks(spec), how, nodes_),
@@ -94,6 +96,8 @@ class HierarchicalReducer : public HostReducer {
   void finish(int number) override {
     backoff_.begin();
     for (advance(); !done(number); advance()) {
+      // The sum within the host needs no messages, so this rank may sleep in it. An exchange moves
+      // on only in calls of MPI.
       if (buckets_[number].state == State::summing) {
         inner_->finish(number);
         backoff_.begin();
@@ -123,6 +127,7 @@ class HierarchicalReducer : public HostReducer {
   bool direct() const { return !canonical_ || !roots_.by_rank(); }
   void make_exchanges() {
     if (!leaders_) return;
+    // The old buffers are freed before the new ones are allocated.
     exchanges_.clear();
     exchanges_ = direct() ? make_direct_all_reduces(spec_, *leaders_, roots_, residual(),
                                                     chunk_for(*leaders_))
@@ -138,7 +143,8 @@ class HierarchicalReducer : public HostReducer {
     return here;
   }
 
-  /// The roots of each host, by the number of its first rank. Collective.
+  /// The roots of each host, by the number of its first rank. Collective. The map orders hosts by
+  /// their first ranks, as leaders_of() numbers them.
   Roots roots_of_hosts() const {
     const Roots all = lockstep::roots_of(spec_);
     const std::uint64_t first = node_.min(spec_.comm.rank());
@@ -154,6 +160,7 @@ class HierarchicalReducer : public HostReducer {
   void move_on(std::size_t i) {
     Bucket& bucket = buckets_[i];
     const auto others = static_cast<std::uint32_t>(node_.size() - 1);
+    // The conditions follow the states in order, so that one call may pass several of them.
     if (bucket.state == State::summing && inner_->done(static_cast<int>(i))) {
       bucket.state = nodes_ == 1 ? State::done : State::exchanging;
       if (leaders_ && nodes_ > 1) {
@@ -172,6 +179,8 @@ class HierarchicalReducer : public HostReducer {
       bucket.copied->add(1);
       bucket.state = State::done;
     }
+    // The first rank may overwrite its gradients after done(). It therefore waits until all others
+    // have copied.
     if (bucket.state == State::copying && bucket.copied->reached(bucket.step * others))
       bucket.state = State::done;
   }

@@ -89,6 +89,8 @@ Link measure_link(const Comm& comm, const Comm& node, int rounds, const Clock& c
   if (second == INT32_MAX) return link;
   if (comm.rank() == 0 || comm.rank() == second) {
     const bool first = comm.rank() == 0;
+    // The second rank makes the same calls, but its times do not count. One clock measures both
+    // directions.
     const Clock own = first ? clock : [] { return 0.0; };
     Pair pair(comm, first ? static_cast<int>(second) : 0);
     link.latency = std::max(least_seconds(rounds, own, [&] { pair.round_trip(); }) / 2, 1e-9);

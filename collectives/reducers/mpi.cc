@@ -1,5 +1,8 @@
 // The reducer of the MPI library: MPI_Iallreduce in place. The order of addition is the library's.
 // Most libraries move it on only inside MPI calls.
+//
+// MPI matches collective calls by their order on a communicator. All ranks start the buckets in the
+// same order (reducer.h), so that the buckets need neither tags nor communicators of their own.
 #include <algorithm>
 
 #include "collectives/reducers/reducers.h"

@@ -96,6 +96,7 @@ class NcclReducer : public StreamReducer {
   }
 
  private:
+  /// If the call throws, failed_ stays set, and only abort() may follow.
   template <class Call>
   void or_fail(Call call) {
     expect(!failed_, "NCCL is used after an error");
@@ -118,7 +119,9 @@ class NcclReducer : public StreamReducer {
     });
   }
 
-  /// Waits until all ranks are connected. If one fails, all throw its error.
+  /// Waits until all ranks are connected. If one fails, all throw its error. The ranks compare
+  /// their states in each turn, also those that are connected. So they leave the loop in the same
+  /// turn, and a rank whose NCCL has failed ends the wait of the others.
   void connect() {
     enum : std::int64_t { connected, under_way, late, failed };
     const double began = now_seconds();

@@ -70,7 +70,10 @@ class SharedReducer : public NodeReducer {
   void share(const Roots& roots) override {
     const std::vector<Roots::Row> all = roots.rows();
     std::int64_t earlier = std::ssize(all) - ranks_;  // rows besides the gradients
+    // The old rows go first, so that /dev/shm never holds both.
     earlier_.reset();
+    // NodeMemory is collective over all hosts. If one host needs it, a host without further rows
+    // gets a page.
     if (all_.max(earlier) > 0) {
       const std::size_t bytes =
           std::max<std::int64_t>(earlier * places_.row, kPage) * sizeof(float);
@@ -85,6 +88,8 @@ class SharedReducer : public NodeReducer {
                            : reinterpret_cast<float*>(earlier_->data()) + --earlier * places_.row);
       if (rank == spec_.comm.rank()) traits_.rows.push_back(rows_.back());
     }
+    // If the rows of this host are a whole tree, each rank gets the sum. Else the sums that are
+    // left stay in the rows with which they begin, for the exchange between hosts.
     fold_ = roots.fold();
     sums_.clear();
     for (const int row : fold_.left) sums_.push_back(rows_[row]);
@@ -99,6 +104,7 @@ class SharedReducer : public NodeReducer {
     ++bucket.step;
     bucket.done = ranks_ == 1;
     if (bucket.done) return;
+    // From here on any rank of the host may read and write this rank's bucket.
     bucket.arrived->add(1);
   }
 
@@ -118,6 +124,8 @@ class SharedReducer : public NodeReducer {
     for (;;) {
       advance();
       if (bucket.done) return;
+      // wait() returns after about a millisecond at the latest, so that this rank also moves its
+      // other buckets on.
       SharedCounter& awaited =
           *(bucket.arrived->reached(mark(bucket)) ? bucket.finished : bucket.arrived);
       awaited.wait(mark(bucket), looks_);
@@ -134,11 +142,17 @@ class SharedReducer : public NodeReducer {
     bool done = true;
   };
 
+  /// The product wraps around as the counters do, so that they stay comparable in runs of any
+  /// length.
   std::uint32_t mark(const Bucket& bucket) const {
     return bucket.step * static_cast<std::uint32_t>(ranks_);
   }
 
   void move_on(Bucket& bucket) {
+    // A claim is the number of this step or of the one before. No rank begins step s + 1 of a
+    // bucket before all parts of step s are finished. So one compare-and-swap decides who sums a
+    // part. A rank begins with its own part, because ranks that arrive together then claim
+    // different ones.
     if (!bucket.arrived->reached(mark(bucket))) return;
     for (int i = 0; i < ranks_; ++i) {
       const int part = (spec_.comm.rank() + i) % ranks_;
@@ -147,6 +161,8 @@ class SharedReducer : public NodeReducer {
       sum_part(bucket, part);
       bucket.finished->add(1);
     }
+    // Parts that others have claimed may still be under way, and they write to this rank's
+    // gradients too.
     bucket.done = bucket.finished->reached(mark(bucket));
   }
 

@@ -30,6 +30,7 @@ class StagedReducer : public Reducer {
     } catch (const Error& error) {
       traits_.description += fmt::format(" (not pinned: {})", error.what());
     }
+    // The caller sees rows of the device. Those of inner_ stay in on_host_, at the same offsets.
     traits_.rows.clear();
     for (std::size_t row = 0; row < on_host_.size(); ++row) {
       memory_.push_back(spec.device.allocate(arena_bytes(), Place::device));
@@ -70,6 +71,7 @@ class StagedReducer : public Reducer {
     bool busy = false;
     for (std::size_t i = 0; i < buckets_.size(); ++i) {
       Bucket& bucket = buckets_[i];
+      // Done means that the copy back is enqueued. Work that reads the sum follows it in stream().
       if (bucket.state == State::summed && inner_->done(static_cast<int>(i))) {
         copy(stream(), gradients(), inner_->gradients(), bucket.range);
         bucket.state = State::done;

@@ -1,3 +1,6 @@
+// All ways to the end begin with exit_soon(). Each later step may block: the output if its reader
+// is gone, a mutex of another thread, MPI_Abort if a host cannot be reached. _Exit() runs no
+// destructors, because other threads still use the objects.
 #include "collectives/watch/end_all_ranks.h"
 
 #include <fmt/format.h>
@@ -47,6 +50,7 @@ constexpr double kLauncherSeconds = 5;
   silence_abort(::getenv);
   if (initialized && !finalized) {
     const Launcher launcher = find_launcher();
+    // If a host is cut off, mpirun waits for its daemon there, also after MPI_Abort (launch.h).
     if (!launcher.shared && !on_one_host(::getenv)) end_later(launcher, kLauncherSeconds);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
   }

@@ -160,6 +160,7 @@ std::unique_ptr<Heartbeat> Heartbeat::make(const Comm& all, const Comm& node) {
   if (!leaders) return nullptr;
   HostAddress host = own_address();
   const int listener = heartbeat_wanted() ? listen_for(host) : -1;
+  // Collective, so that a host without a listener takes part too.
   std::vector<HostAddress> hosts = leaders->of_all(host);
   if (listener < 0) return nullptr;
   return std::make_unique<Heartbeat>(std::move(hosts), leaders->rank(), listener);
@@ -211,6 +212,7 @@ std::optional<Heartbeat::Verdict> Heartbeat::poll(const FlightRecorder& flight_r
     suspects_ = true;
     verdict.to.push_back(peer.host);  // includes others that were lost at about the same time
   }
+  // The verdict of another host comes first, so that the hosts agree on one.
   if (announced_) return std::exchange(announced_, std::nullopt);
   if (!sure) return std::nullopt;
   return verdict;
@@ -271,6 +273,7 @@ void Heartbeat::set_up(double elapsed) {
 
 /// True if `guest` has sent the key and is a peer now, or was closed.
 bool Heartbeat::welcome(Guest& guest, double elapsed) {
+  // Only looks (MSG_PEEK) until all of the greeting has arrived, so that no part has to be kept.
   Greeting theirs;
   const ssize_t got = ::recv(guest.socket, &theirs, sizeof theirs, MSG_PEEK);
   guest.waited += elapsed;
@@ -336,6 +339,7 @@ void Heartbeat::beat(Peer& peer, double elapsed, double interval) {
     peer.reachability.answered();
   }
   peer.since_beat += elapsed;
+  // One beat without an answer is enough, because TCP repeats it. More would only fill the buffer.
   if (waiting > 0 || peer.since_beat < interval) return;
   if (::send(peer.socket, &kBeat, sizeof kBeat, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return;
   peer.since_beat = 0;

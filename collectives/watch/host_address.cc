@@ -25,6 +25,7 @@ bool excluded(const std::string& interface) {
   const char* const include = std::getenv("OMPI_MCA_btl_tcp_if_include");
   const char* const exclude = std::getenv("OMPI_MCA_btl_tcp_if_exclude");
   if (exclude != nullptr && has(exclude)) return true;
+  // A list of networks (10.0.0.0/8) names no interfaces, so that it excludes none here.
   const bool networks = include == nullptr || std::strchr(include, '/') != nullptr;
   return !networks && !has(include);
 }
@@ -54,6 +55,8 @@ HostAddress own_address() {
   HostAddress host;
   const std::string name = host_name();
   std::copy_n(name.data(), std::min(name.size(), host.name.size() - 1), host.name.data());
+  // Without a key there is no heartbeat: the list of addresses stays empty, and listen_for() opens
+  // no port.
   if (::getrandom(host.key.data(), sizeof host.key, 0) != sizeof host.key) return host;
   host.has_launcher = find_launcher().main;
   auto place = host.addresses.begin();
@@ -68,6 +71,8 @@ std::vector<std::uint32_t> ways_to(const HostAddress& own, const HostAddress& ot
     if (there.ip == 0) continue;
     bool common = false, mine = false;
     for (const HostAddress::Address& here : own.addresses) {
+      // Both hosts have such an address, for example that of a bridge of containers. It leads to
+      // this host itself.
       mine |= here.ip == there.ip;
       common |= here.ip != 0 && ((here.ip ^ there.ip) & here.mask) == 0;
     }

@@ -45,6 +45,8 @@ int torchrun_size(const Environment& environment) {
 /// Why this process should be one of several ranks, but is alone; empty: it should not. `one`: one
 /// process is useful, so that only processes that a launcher has started beside it count.
 std::string missing_ranks(const Environment& environment, bool one) {
+  // A step of srun counts the tasks that it has started. SLURM_NTASKS is also set in a batch
+  // script, which runs as one process, so that it counts only outside of a step.
   const int step_tasks = number(environment, "SLURM_STEP_NUM_TASKS");
   if (step_tasks > 1) {
     return fmt::format(

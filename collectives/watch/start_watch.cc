@@ -86,6 +86,7 @@ void StartWatch::watch(const std::stop_token& stop) {
   do {
     const double now = now_seconds();
     if (now - last > 4 * kLook) looks.clear();  // the whole run may have been stopped
+    // Time in which the run was stopped as a whole is not a wait for messages.
     if (first_ && connects_) waited += std::min(now - last, 4 * kLook);
     last = now;
     if (waited > kMessages) print_and_end_all_ranks(unconnected_text(program_), kExitFailure);
@@ -97,6 +98,9 @@ void StartWatch::watch(const std::stop_token& stop) {
       if (looks[pid] > kLooks && stopped < 0) stopped = rank;
       if (!now_stopped && printer < 0) printer = pid;
     }
+    // All ranks of the host see the same. The first one that is not stopped prints. The others wait
+    // until it has ended, so that the line appears once. If it does not end within kPrint, each
+    // prints.
     if (stopped < 0) continue;
     const auto gone = [&] { return Process(printer, 0).condition() == Condition::gone; };
     while (printer != getpid() && !gone() && now_seconds() < now + kPrint)

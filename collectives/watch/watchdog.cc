@@ -93,6 +93,9 @@ void Watchdog::watch(const std::stop_token& stop) {
   }
 }
 
+/// From the certain to the presumed: a death and a stop are facts of the kernel. The heartbeat
+/// needs a second witness, the silence of the own ranks. A hang is judged last, and not at all
+/// while the network is suspected.
 void Watchdog::check(double elapsed) {
   // After a suspended job the clocks are far ahead. Unwatched time does not count, and the ranks
   // may be continued one after another.
@@ -177,15 +180,14 @@ void Watchdog::report_hang(const HangDetector::Verdict& verdict) {
   if (late.waiting && !heartbeat_) std::this_thread::sleep_for(kForPrinter);
   if (!flight_recorder_.first_failure()) return;
   const std::string frozen = heartbeat_ ? heartbeat_->frozen(timeout_) : "";
-  const std::string who =
-      late.condition == Condition::stopped  ? name_of(late) + " is stopped by a signal"
-      : late.condition == Condition::traced ? name_of(late) + " is held by a debugger"
-      : late.waiting
-          ? fmt::format("all ranks on host {} wait for {}", host_name(),
-                        frozen.empty()
-                            ? "others"
-                            : fmt::format("host {}, which is stopped or overloaded", frozen))
-          : name_of(late) + " is behind";
+  std::string who = name_of(late) + " is behind";
+  if (late.waiting) {
+    who = fmt::format(
+        "all ranks on host {} wait for {}", host_name(),
+        frozen.empty() ? "others" : fmt::format("host {}, which is stopped or overloaded", frozen));
+  }
+  if (late.condition == Condition::traced) who = name_of(late) + " is held by a debugger";
+  if (late.condition == Condition::stopped) who = name_of(late) + " is stopped by a signal";
   std::string text = fmt::format(
       "no progress for {:g} s: {}, {}. If it only needs more time, pass a longer --timeout.\n"
       "    rank      pid       step  seconds since  phase\n",

@@ -1,3 +1,6 @@
+// A function that reads several keys does so in statements of its own, and not in the arguments of
+// a call. C++ does not define the order of arguments, and the order of the keys is that of the
+// documentation.
 #include "net/description/layer_kinds.h"
 
 #include "net/layers.h"
@@ -39,7 +42,8 @@ AffineInit affine(LayerRow& row, bool filters) {
 
 Padding padding(LayerRow& row) {
   const std::string name = row.choice("padding", {"same", "valid", "centred"});
-  return name == "same" ? Padding::same : name == "valid" ? Padding::valid : Padding::centred;
+  if (name == "same") return Padding::same;
+  return name == "valid" ? Padding::valid : Padding::centred;
 }
 
 std::unique_ptr<Layer> make_convolution(LayerRow& row) {

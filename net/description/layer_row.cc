@@ -1,3 +1,5 @@
+// A row learns its keys by being read: each call notes its key, and finish() refuses those that no
+// call has noted. So a layer declares its keys only once, in the function that makes it.
 #include "net/description/layer_row.h"
 
 #include <algorithm>
@@ -62,7 +64,8 @@ float LayerRow::number(const std::string& key, const Bounds& range,
   if (!value) return *by_default;
   const auto* whole = std::get_if<std::int64_t>(&*value);
   const auto* number = std::get_if<double>(&*value);
-  const double held = whole ? static_cast<double>(*whole) : number ? *number : NAN;
+  double held = number ? *number : NAN;
+  if (whole) held = static_cast<double>(*whole);
   if (!inside(held, range))
     fail_at(key, fmt::format("{} is not a number {}. Write one.", shown(*value), range.text()));
   return static_cast<float>(held);
@@ -81,6 +84,8 @@ std::string LayerRow::choice(const std::string& key, const std::vector<std::stri
 }
 
 std::string LayerRow::name(const std::string& key, const std::string& by_default) {
+  // A name becomes a part of a name in PyTorch, and that of a group in HDF5. A single dot is the
+  // group itself there.
   const auto ok = [](const std::string& text) {
     constexpr const char* kLetters =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";

@@ -1,3 +1,10 @@
+// One pass over the tables makes the layers. Blocks and lists recurse: list() calls add() for each
+// row, and add() calls make() for each repetition. make() calls a kind of layer, whose LayerRow may
+// call list() again. Shapes are not known here. So PlacedLayer keeps the line of each row for the
+// errors of setup(), which follows later.
+//
+// The file may come from others, for example within a checkpoint. So texts, repetitions, layers and
+// depth have limits, or a short file could take all memory or overflow the stack.
 #include "net/description/network_builder.h"
 
 #include <algorithm>
@@ -26,7 +33,8 @@ std::size_t end_of_name(const std::string& text, std::size_t begin) {
   return begin;
 }
 
-/// An error that names a line already.
+/// An error that names a line already. The layers around that line pass it on, so that the
+/// innermost line is named.
 class PlacedError : public Error {
  public:
   explicit PlacedError(const std::string& text) : Error(text, kExitUsage) {}
@@ -121,6 +129,7 @@ NetworkValue NetworkScope::value_of(const toml::node& node, const std::string& k
                           fmt::join(std::views::keys(values), ", $")));
     }
     used[name] = true;
+    // A text of one variable alone has the type of its value: "$classes" is a number.
     if (at == 0 && end == text->size()) return found->second;
     result += text_of(found->second);
     if (result.size() > kLongestText) {
@@ -134,6 +143,8 @@ NetworkValue NetworkScope::value_of(const toml::node& node, const std::string& k
 }
 
 NamedLayers NetworkBuilder::build() {
+  // Variables may name only `classes` and not each other, because the keys of a TOML table have no
+  // order.
   NetworkScope scope = constants_;
   if (const toml::table* variables = tables_["variables"].as_table()) {
     for (const auto& [key, node] : *variables) {
@@ -220,6 +231,7 @@ std::string NetworkBuilder::name_of(const toml::table& row, NetworkScope& scope,
   LayerRow reader(*this, row, scope, type, path);
   name = reader.name("name", type);
   const auto full = [&] { return path + (path.empty() || name.empty() ? "" : "/") + name; };
+  // A row without a name gets its type and a number. A name that the user chose is never changed.
   if (!row.get("name")) {
     for (int number = 2; named_.contains(full()); ++number)
       name = fmt::format("{}_{}", type, number);
@@ -284,6 +296,8 @@ std::unique_ptr<Layer> NetworkBuilder::make(const toml::table& row, NetworkScope
 
 NetworkScope NetworkBuilder::scope_of_block(const toml::table& row, const toml::table& block,
                                             NetworkScope& scope) {
+  // As a function, a block sees the variables of the file, its defaults and the keys of its row. It
+  // does not see those of the block that uses it, so that it means the same everywhere.
   NetworkScope inner = constants_;
   inner.from = fmt::format(" (used in line {})", row.source().begin.line);
   const auto set = [&](const toml::table& table, NetworkScope& named) {
@@ -315,6 +329,8 @@ std::unique_ptr<Layer> NetworkBuilder::make_block(const toml::table& row, const 
   position.of_block = true;
   auto layer = make(block, inner, path, position);
   open_.pop_back();
+  // A key that the block ignores is an error. A misspelled one would otherwise leave the default in
+  // place.
   for (const auto& [key, node] : row) {
     const std::string name(key.str());
     if (name == "type" || name == "name" || name == "repeat" || inner.used[name]) continue;

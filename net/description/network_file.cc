@@ -1,3 +1,6 @@
+// A file is checked in three steps. check_top() looks at the keys at the top. Then the layers are
+// made once, which reads all rows (network_builder.cc). Shapes are checked last, when a Model calls
+// setup() for the samples of a data set.
 #include "net/description/network_file.h"
 
 #include <algorithm>
@@ -191,6 +194,7 @@ ModelEntry network_entry(const std::string& name, const std::string& text,
   if (text.size() > kMostBytes)  // of a checkpoint
     fail_usage("the network of {} has more than {} bytes. Use another file.", file, kMostBytes);
   ModelEntry entry = entry_of(name, {.file = file, .tables = parse_toml(text, file, kAdvice)});
+  // Makes the layers once, only for the errors that need no shapes. A Model makes its own later.
   entry.build(entry.sample, kAssumedClasses);
   entry.own = true;
   return entry;
@@ -208,6 +212,7 @@ ModelEntry model_called(const std::string& name, const std::string& text, const 
 
 std::string network_difference(const std::string& before, const std::string& now) {
   if (is_same_network(before, now)) return "";
+  // The networks differ as parsed tables. The lines only serve to show the first difference.
   const auto then = rows_of(before), is = rows_of(now);
   const auto [was, row] =
       std::ranges::mismatch(then, is, {}, &TomlRow::significant, &TomlRow::significant);

@@ -49,7 +49,8 @@ OnnxValue standardised_crop(OnnxGraph& graph, const std::string& image) {
   const std::string crop =
       graph.node("Slice", {image, graph.integers("from", {kFrom, kFrom}),
                            graph.integers("to", {kTo, kTo}), graph.integers("axes", {2, 3})});
-  // The mean over all values of an image, by an operator that all versions have.
+  // The mean over all values of an image, by an operator that all versions have. ReduceMean has its
+  // axes as an attribute up to opset 17, and as an input from opset 18 on.
   const auto mean = [&](const std::string& values) {
     const std::string row =
         graph.node("Reshape", {values, graph.integers("row", {0, 1, kValues, 1})});
@@ -57,6 +58,7 @@ OnnxValue standardised_crop(OnnxGraph& graph, const std::string& image) {
   };
   const std::string centred = graph.node("Sub", {crop, mean(crop)}),
                     variance = mean(graph.node("Mul", {centred, centred}));
+  // The least deviation of src/data/augment.h, for pixels from 0 to 1.
   const float least = 1 / (255 * std::sqrt(static_cast<float>(kValues)));
   const std::string deviation =
       graph.node("Max", {graph.node("Sqrt", {variance}), graph.constant(least)});
@@ -97,6 +99,7 @@ void add_network(onnx::Graph& proto, OnnxGraph& graph, const TrainedNetwork& net
   }
   declare(*proto.add_output(), "logits", onnx::Tensor::FLOAT, options.batch,
           {outputs.back().shape.back()});
+  // The output has a fixed name, whatever the last layer is called.
   onnx::Node& last = *proto.add_node();
   last.set_op_type("Identity");
   last.set_name("logits");
@@ -108,6 +111,7 @@ void add_network(onnx::Graph& proto, OnnxGraph& graph, const TrainedNetwork& net
 
 std::string onnx_file(const TrainedNetwork& network, const OnnxOptions& options) {
   constexpr std::size_t kLargest = 2147483647;  // protobuf's limit
+  // 4 MiB of the limit are left to the graph itself.
   require(network.parameters.size() < kLargest / sizeof(float) - (1 << 20),
           "{} has {} parameters, and an ONNX file holds at most 2 GiB. Export to .safetensors "
           "instead.",

@@ -17,6 +17,7 @@ std::string OnnxGraph::node(const char* operation, const std::vector<std::string
   node.set_op_type(operation);
   node.set_name(unique(scope_ + operation));
   for (const std::string& input : inputs) node.add_input(input);
+  // A node has one output, so that both may have the same name.
   node.add_output(node.name());
   for (const auto& [name, value] : attributes) {
     onnx::Attribute& attribute = *node.add_attribute();

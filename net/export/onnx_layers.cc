@@ -1,3 +1,7 @@
+// Convolutions and pools of ONNX need channels first, and all other layers of Lockstep have them
+// last. A tensor keeps the order of the operator that made it, and elementwise operators take
+// either. So a transposition is added only where a layer needs the other order, and none within a
+// row of convolutions.
 #include "net/export/onnx_layers.h"
 
 #include <algorithm>
@@ -19,7 +23,7 @@ std::int64_t spatial_axes(const OnnxValue& value) { return value.shape.rank() - 
 OnnxValue first(OnnxLayer& l) { return channels_first(l.graph, l.inputs[0]); }
 OnnxValue last(OnnxLayer& l) { return channels_last(l.graph, l.inputs[0]); }
 
-/// The result of the layer, in the order of `like`.
+/// The result of the layer, in the order of `like`. A tensor of two extents has only one order.
 OnnxValue result(const OnnxLayer& l, const std::string& name, const OnnxValue& like) {
   return {name, l.summary().output, like.channels_first && l.summary().output.rank() > 2};
 }
@@ -76,6 +80,8 @@ OnnxValue dense_layer(OnnxLayer& l) {
     if (x.shape.rank() > 2) x.name = l.graph.node("Flatten", {x.name}, {{"axis", 1}});
     return applied(l, x, "Gemm", l.constants({"weights", "biases"}), {{"transB", 1}});
   }
+  // Gemm takes only matrices, and MatMul cannot transpose an operand. So the file has the weights
+  // transposed.
   const Parameter& weights = *l.find("weights");
   const std::int64_t rows = weights.shape[0], columns = weights.shape[1];
   const std::span<const float> values = l.network.values(weights);
@@ -95,6 +101,7 @@ OnnxValue pool_layer(OnnxLayer& l) {
   const OnnxValue x = first(l);
   const std::int64_t axes = spatial_axes(x);
   Integers pads{l.integer("pad_left"), l.integer("pad_right")};
+  // ONNX lists the beginnings of all axes, then the ends.
   if (axes == 2) pads = {l.integer("pad_top"), pads[0], l.integer("pad_bottom"), pads[1]};
   return applied(l, x, kMax ? "MaxPool" : "AveragePool", {},
                  {{"kernel_shape", Integers(axes, l.integer("kernel"))},
@@ -126,6 +133,7 @@ OnnxValue layer_norm_layer(OnnxLayer& l) {
 }
 
 OnnxValue response_norm_layer(OnnxLayer& l) {
+  // ONNX divides alpha by the size of the window, and Lockstep does not.
   const std::int64_t size = 2 * l.integer("radius") + 1;
   return applied(l, first(l), "LRN", {},
                  {{"size", size},
@@ -157,6 +165,7 @@ OnnxValue same_layer(OnnxLayer& l) { return l.inputs[0]; }
 
 OnnxValue subsample_layer(OnnxLayer& l) {
   const OnnxValue x = first(l);
+  // The end of an axis of any size, by the definition of Slice.
   constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
   const std::int64_t stride = l.integer("stride"),
                      added = l.summary().output.back() - x.shape.back();
@@ -311,6 +320,7 @@ const Parameter* OnnxLayer::find(const std::string& own_name) const {
 
 std::vector<std::string> OnnxLayer::constants(std::initializer_list<const char*> own_names) const {
   std::vector<std::string> names;
+  // Weights keep the names of PyTorch, without the prefix of nodes.
   graph.scope("");
   for (const char* own_name : own_names) {
     const Parameter* const parameter = find(own_name);

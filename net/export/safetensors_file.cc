@@ -21,6 +21,7 @@ std::string safetensors_file(const TrainedNetwork& network) {
     bytes = end;
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // Spaces at the end of the header align the numbers behind it to 8 bytes.
   text.resize(round_up(text.size(), sizeof(std::uint64_t)), ' ');
   const std::uint64_t length = text.size();
   std::string file;

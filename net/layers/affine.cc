@@ -19,6 +19,8 @@ class AffineLayer : public Layer {
     plan_->forward(*call.stream, x, call.weights[0], biases(call.weights), y, call.scratch);
   }
   void backward(LayerCall& call, View x, View y, View dy, View dx) override {
+    // The mask of y is that of the sum before the ReLU, which is not saved. dy is this layer's to
+    // overwrite.
     if (relu_) mask_relu(*call.stream, y, dy, dy);
     plan_->backward_weights(*call.stream, x, dy, init_.frozen ? View() : call.gradients[0],
                             biases(call.gradients), call.scratch);
@@ -42,6 +44,8 @@ class AffineLayer : public Layer {
     } catch (const Error& error) {
       throw Error("layer " + setup.name + ": " + error.what(), error.exit_code());
     }
+    // The inputs and outputs of a window: all taps of the channels that a filter reads, and all
+    // taps of the filters.
     const std::int64_t filters = weights[0], inputs = weights.row(),
                        outputs = filters * (inputs / weights.back());
     const auto root = [](float of, std::int64_t ends) {
@@ -112,6 +116,7 @@ class ConvolutionLayer : public AffineLayer {
     const Shape out = like(in, spec.output()), weights = spec.weights();
     for (const int axis : {1, 2}) {
       if (axis == 1 && one_dimensional_) continue;
+      // In C++ (3 - 4) / 2 + 1 is 1, so that the number of windows would not reveal this.
       if (spec.input.x[axis] + 2 * spec.pad <= reach)
         throw Error(name + " has a larger window than its input, " + in.text());
     }

@@ -143,8 +143,10 @@ class AttentionLayer : public Layer {
     plan(setup);
     const std::size_t size = size_of(type_);
     weights_bytes_ = Arena::aligned(scores_count() * size);
+    // Only the weights. Backward copies queries, keys and values from x again.
     if (setup.training) weights_place_ = setup.save(samples_ / at_once_ * weights_bytes_);
     training_ = setup.training;
+    // The scratch of the products is at the beginning (run()), and the matrices follow.
     std::size_t at = Arena::aligned(plan_bytes_);
     const auto next = [&](std::size_t bytes) {
       return std::exchange(at, at + Arena::aligned(bytes));
@@ -175,6 +177,9 @@ class AttentionLayer : public Layer {
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
     if (!dx) return;
     dispatch(type_, [&]<class T>(T*) {
+      // With S the scores, W the saved weights and Y the result: dV = W^T dY and dW = dY V^T. The
+      // softmax then makes dS of dW. Last, dQ = dS K and dK = dS^T Q. In memory dY and dW lie where
+      // forward has Y and S.
       for (std::int64_t sample = 0; sample < samples_; sample += at_once_) {
         const Matrices<T> m(*this, call, sample);
         to_heads(call, x.as<T>() + sample * x.shape.row(), m.q, 3);
@@ -218,6 +223,7 @@ class AttentionLayer : public Layer {
       result = at(layer.result_place_);
       scores = reinterpret_cast<float*>(call.scratch + layer.scores_place_);
       other_weights = at(layer.other_weights_place_);
+      // Inference needs the weights only within the call.
       weights = other_weights;
       if (layer.training_) {
         std::byte* saved = call.saved + layer.weights_place_ +

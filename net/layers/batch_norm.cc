@@ -6,7 +6,8 @@
 // values, while these are in a cache, around the block's own mean. Around a distant mean they would
 // lose digits. They are moved to the mean of all later. An activation after the normalisation is
 // part of it. Backward computes y before the activation again. Activations of lines cost little, so
-// both passes compute them. The gradient of GELU replaces dy in the first pass. All values are rounded as those of an activation that is a layer of its own, so the bits are the same.
+// both passes compute them. The gradient of GELU replaces dy in the first pass. All values are
+// rounded as those of an activation that is a layer of its own, so the bits are the same.
 //
 // Sources: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing
 // internal covariate shift", ICML 2015; the running variance is the unbiased one, as PyTorch has
@@ -46,6 +47,8 @@ class BatchNormLayer : public Layer {
     setup.statistic("variance", {channels_}, {Init::Kind::constant, 1}, options_.follow);
     const std::size_t bytes = channels_ * sizeof(float);
     for (std::size_t* place : {&mean_, &inverse_, &variance_}) *place = setup.save(bytes);
+    // Kernels always have a gamma. Without the parameter they read ones, and write a gradient that
+    // is not used.
     if (!options_.scale) {
       for (std::size_t* place : {&ones_, &unwanted_}) *place = setup.save(bytes);
     }
@@ -80,6 +83,9 @@ class BatchNormLayer : public Layer {
             *beta = own(call.gradients, kBeta);
       const float *product = gamma, *sum = beta;
       std::int64_t rows = rows_;
+      // The sums over all shards come before WriteGradients: until the last sum other shards may
+      // use the memory of the gradients. The gradients themselves are those of this shard, and are
+      // summed later.
       if (AcrossShards* const across = call.batch->across; across != nullptr && dx) {
         float* sums = summed(call);
         each_column(stream, channels_, blocks_, SumOfBlocks{b.partial, sums, blocks_, channels_});
@@ -96,6 +102,7 @@ class BatchNormLayer : public Layer {
           WriteGradients<T>{b, saved(call, variance_), gamma, beta, own(call.gradients, kMean),
                             own(call.gradients, kVariance), call.batch->share});
       if (!dx) return;
+      // If the first pass has replaced dy, it is already the gradient before the activation.
       using Left = std::conditional_t<kReplaces<Unit>, Linear, Unit>;
       each_block(stream, apply_blocks_, channels_, rows_ / apply_blocks_,
                  InputGradient<T, Left>{b, apply_blocks_, dy.as<T>(), dx.as<T>(), sum, product,
@@ -155,6 +162,8 @@ class BatchNormLayer : public Layer {
     if (across == nullptr) {
       return each_column(stream, channels_, 2 * blocks_, Statistics<T>{b, to});
     }
+    // Two sums one after another, because the squares are taken around the mean of all. Sums of x
+    // and x^2 in one message would lose the digits of a variance that is small against the mean.
     to.rows *= across->shards();
     float *sums = summed(call), *squares = sums + channels_;
     each_column(stream, channels_, blocks_, SumOfBlocks{b.partial, sums, blocks_, channels_});

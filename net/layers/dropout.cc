@@ -43,6 +43,8 @@ struct Mask {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const std::int64_t sample = quotient(row, rows), quad = (row - sample * rows) * kQuads;
+    // The key is the layer's, and the counter the sample's and the group's. So the mask depends on
+    // no rank, no batch and no thread.
     const auto at = static_cast<std::uint64_t>(*position + offset + sample);
     const std::int64_t begin = sample * values + quad * 4,
                        count = std::min<std::int64_t>(values - quad * 4, 4 * kQuads);

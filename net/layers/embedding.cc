@@ -1,5 +1,8 @@
 // Words as vectors. The gradient of a word is the sum over its places in the order of the batch, on
 // any number of threads, because each of kParts sums words of its own.
+//
+// Each part reads all words of the batch and adds those that are its own. This needs neither atomic
+// additions, whose order would vary, nor a sort.
 
 #include "net/layers.h"
 #include "src/device/each.h"

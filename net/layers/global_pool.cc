@@ -62,6 +62,7 @@ struct MaxForward {
       std::int32_t place = 0;
       for (std::int64_t i = 1; i < area; ++i) {
         const float value = from[i * channels + c];
+        // The first NaN wins and stays.
         const bool wins = value > best || (value != value && best == best);
         best = wins ? value : best;
         place = wins ? static_cast<std::int32_t>(i) : place;

@@ -33,6 +33,8 @@ struct Forward {
     const auto count = static_cast<float>(r.columns);
     const float mean =
         sum_of(team, r.columns, [=](std::int64_t c) { return static_cast<float>(x[c]); }) / count;
+    // Around the mean, because the squares of values far from 0 would lose the digits of the
+    // variance.
     const float squares = sum_of(team, r.columns, [=](std::int64_t c) {
       const float value = static_cast<float>(x[c]) - mean;
       return value * value;
@@ -83,6 +85,8 @@ struct SumGradients {
   }
 };
 
+/// With n the normalised x and g = gamma * dy: dx = inverse * (g - mean(g) - n * mean(g * n)). One
+/// pass over the row sums both means.
 template <class T>
 struct InputGradient {
   Rows<T> r;

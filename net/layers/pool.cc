@@ -35,7 +35,8 @@ struct Windows {
     const int after = origin(out - 1) + kernel - in;
     return after > 0 ? after : 0;
   }
-  /// The first window that contains element `i`, and the window after the last.
+  /// The first window that contains element `i`, and the window after the last. Window o contains
+  /// `i` if origin(o) <= i < origin(o) + kernel.
   HOST_DEVICE constexpr int first(int i) const {
     return i + pad < kernel ? 0 : (i + pad - kernel) / stride + 1;
   }
@@ -52,6 +53,7 @@ Windows windows_of(std::int64_t in, std::int64_t kernel, std::int64_t stride, Pa
   const std::int64_t out = padding == Padding::valid ? (in - std::min(in, kernel)) / stride + 1
                                                      : ceil_div(in, stride),
                      missing = (out - 1) * stride + kernel - in;
+  // So that the sum of two of them fits into 32 bits.
   expect(std::max({in, kernel, stride}) < 1 << 30, "a pool has shorter axes");
   return {static_cast<int>(in), static_cast<int>(out), static_cast<int>(kernel),
           static_cast<int>(stride),
@@ -314,6 +316,7 @@ class MaxPoolLayer : public PoolLayer {
  public:
   MaxPoolLayer(std::int64_t kernel, std::int64_t stride, bool relu, Padding padding)
       : PoolLayer(kernel, stride, padding), relu_(relu) {
+    // A tap is a byte in the saved memory, and the largest byte means none.
     expect(kernel * kernel <= kNoTap, "a pooling window has at most 255 elements");
   }
 

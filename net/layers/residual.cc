@@ -1,6 +1,9 @@
 // The sum of a branch and a shortcut or the identity.
 //
 // Source: He, Zhang, Ren, Sun, "Deep residual learning for image recognition", CVPR 2016.
+//
+// The branch and the shortcut read the same dy. The branch comes first in backward. If it
+// overwrites dy, it gets a copy. The shortcut comes last, so that it may overwrite dy itself.
 
 #include <optional>
 #include <utility>
@@ -41,6 +44,7 @@ class ResidualLayer : public Layer {
     in_ = in;
     type_ = setup.type;
     training_ = setup.training;
+    // The shortcut first, because backward has the opposite order (Part).
     const Shape beside = shortcut_ ? shortcut_->setup(setup, in, setup.input_gradient) : in;
     const int beside_source = std::exchange(setup.source, LayerSummary::kInput);
     out_ = branch_.setup(setup, in, setup.input_gradient);

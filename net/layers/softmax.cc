@@ -16,6 +16,7 @@ struct Forward {
   template <class Team>
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     const T* from = x + row * columns;
+    // Less the highest value, so that no exponential overflows.
     const float highest = highest_of(team, columns, static_cast<float>(from[0]),
                                      [=](std::int64_t c) { return static_cast<float>(from[c]); });
     const auto power = [=](std::int64_t c) {

@@ -77,6 +77,8 @@ class SqueezeExcitationLayer : public Layer {
     means_ = {image[0], 1, 1, image[3]};
     const std::size_t bytes = Arena::aligned(means_.count() * size_of(setup.type));
     const std::string path = setup.name.empty() ? "" : setup.name + "/";
+    // The mean and the product are rows of their own, because an export needs the inputs of each
+    // layer. The gate reads the mean.
     setup.layers.push_back({.name = path + "mean",
                             .kind = "global_average_pool",
                             .implementation = "mean",
@@ -118,6 +120,8 @@ class SqueezeExcitationLayer : public Layer {
   void backward(LayerCall& call, View x, View, View dy, View dx) override {
     dispatch(x.type, [&]<class T>(T*) {
       const Places<T> at(*this, call);
+      // x acts in two ways: y = x * factor, and factor = gate(mean of x). So dx = dy * factor +
+      // terms / area, where `terms` is the gradient of the means.
       sum_pixels<T, true>(call, x, dy, at, at.slopes, 1);
       gate_.backward(at.inner, at.means, at.factors, at.slopes, dx ? at.terms : View{});
       if (!dx) return;

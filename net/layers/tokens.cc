@@ -62,7 +62,7 @@ struct Add {
   }
 };
 
-/// to[i] = the sum over all samples of element i.
+/// to[i] = the sum over all samples of element i, in their order on any number of threads.
 template <class T>
 struct SumSamples {
   const T* dy;

@@ -52,6 +52,8 @@ class Lamb : public MomentOptimizer {
     const Moments moments = this->moments(state, span);
     if (span.single())
       return enqueue_update<Decay::decoupled>(stream, span, state, now, ScaledMoments{moments});
+    // The lengths need the direction, and the direction the new moments. So the first pass also
+    // stores them, and the second one must not add the gradient again.
     now = enqueue_lengths(stream, span, span.range.count, state, now, TakeGradient{moments},
                           NoteRate{});
     enqueue_update<Decay::decoupled>(stream, span, state, now, KnownMoments{moments});

@@ -9,6 +9,10 @@
 // Sources: Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024, also for
 // the iteration's polynomial and its coefficients; the lengths are those of airbench94_muon.py in
 // the repository of arXiv:2404.00498.
+//
+// All ranks keep the momentum of all filters, so that states do not depend on the number of ranks.
+// Only the iteration is shared out: begin() runs it on the rank that owns a group, and update()
+// passes the result on.
 
 #include <algorithm>
 #include <array>
@@ -68,6 +72,8 @@ class NewtonSchulz {
         side_(std::min(rows, columns)),
         sides_(count * side_),
         wide_(rows <= columns) {
+    // The three passes of a dense layer are the products here: y = x w^T, dx = dy w, dw = dy^T x.
+    // The matrix, or its square, takes the place of the weights.
     const auto plan = [&](Shape x, bool training) {
       return device.dense({.input = {x, Type::f32, training, training},
                            .features = side_,
@@ -138,6 +144,7 @@ struct NoteFactors {
   HOST_DEVICE void operator()(const Lengths& lengths, UpdateRates& own) const {
     own.corrections[0] = lengths.first > 0 ? finite(1 / lengths.first) : 0.0f;
     own.corrections[1] = 1;
+    // A parameter whose schedule has ended must not change, so that it is not scaled either.
     const bool stays = own.shares[schedule] == 0;  // its rate has ended
     if (length > 0 && lengths.second > 0 && !stays)
       own.corrections[1] = finite(length / lengths.second);
@@ -183,6 +190,8 @@ class Muon : public Optimizer {
     std::stable_sort(filters.begin(), filters.end(),
                      [&](const auto* one, const auto* other) { return cost(one) > cost(other); });
     for (const Parameter* parameter : filters) add(*parameter, !device.traits().batches_products);
+    // No group is added after this, so that places_ may point into groups_. The groups share the
+    // scratch memory of the iteration, because they run one after another in one stream.
     std::size_t room = 0;
     for (Group& group : groups_) {
       const Shape shape = group.filters.front().shape;
@@ -214,6 +223,8 @@ class Muon : public Optimizer {
         stream, span, count, state, now,
         TakeGradient{{state.slots[0] + begin, momentum_, /*nesterov=*/true}, direction},
         NoteFactors{length, span.schedule});
+    // On all ranks, because each of them steps the parameters. The direction is only needed on the
+    // rank that iterates.
     if (unit_) each(stream, count, Scale{state.parameters + begin, 1, own});
     if (state.shared != nullptr && !state.shared->mine(group.number)) return;
     each(stream, count, Scale{direction, 0, own});
@@ -230,6 +241,7 @@ class Muon : public Optimizer {
           Momentum{state.slots[0] + span.range.begin, other_momentum_, /*nesterov=*/true});
     }
     const Group& group = group_of(span);
+    // The gradients of a group become ready in the order of the arenas. The last one completes it.
     if (!group.ends_with(span)) return;
     for (const UpdateSpan& filters : group.filters) {
       float* const direction = direction_of(filters);

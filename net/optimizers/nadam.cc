@@ -45,7 +45,8 @@ class Nadam : public MomentOptimizer {
   double momentum(std::int64_t t) const {
     return beta1_ * (1 - 0.5 * power(0.96, static_cast<double>(t)));
   }
-  /// U_t. From t = 1000 on 0.96^t is nothing in double, and every further factor beta1.
+  /// U_t. From t = 1000 on 0.96^t is nothing in double, and every further factor beta1. It is
+  /// computed anew in each step, so that no state besides the moments has to be saved.
   double product(std::int64_t t) const {
     const std::int64_t varied = std::min<std::int64_t>(t, 1000);
     double result = power(static_cast<double>(beta1_), static_cast<double>(t - varied));

@@ -5,7 +5,9 @@
 namespace lockstep {
 namespace {
 
-/// The pixels of `from` that pixel number `place` of `to` covers, in units of 1 / to of a pixel.
+/// The pixels of `from` that pixel number `place` of `to` covers, in units of 1 / to of a pixel. So
+/// all bounds and parts are whole numbers, which are exact in fp32, and the parts add up to the
+/// area.
 struct Covered {
   std::int64_t begin, end, to;
 

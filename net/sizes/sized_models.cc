@@ -38,6 +38,8 @@ std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entr
   if (stages.empty()) return models;
   if (sample.rank() != 4)
     fail_usage("--small-images needs images, and this data set has none. Omit it.");
+  // The layers decide which sizes fit, and make_small() names the option in their errors. The
+  // limits of the entry are for the images of a data set.
   ModelEntry any = entry;
   any.any_image = true;
   any.smallest = 1;
@@ -50,6 +52,8 @@ std::vector<SmallModel> make_small_models(Device& device, const ModelEntry& entr
         1, std::llround(static_cast<double>(sample[2] * height) / static_cast<double>(sample[1])));
     models.push_back({epoch, make_small(device, any, {full.input()[0], height, width, sample[3]},
                                         classes, full)});
+    // The models share the arenas of parameters, so that each parameter must have the same place in
+    // all.
     if (!same_parameters(models.back().model->layout(), full.layout())) {
       fail_usage(
           "--small-images: the parameters of {} depend on the size of its images. Omit it, or use "
@@ -65,6 +69,7 @@ SizedModels::SizedModels(Device& device, std::unique_ptr<Model> full, std::vecto
   if (small_.empty()) return;
   for (const auto& [epoch, model] : small_)
     costs_.emplace_back(epoch, model->training_flops() / full_->training_flops());
+  // Heights rise, so that the last small model needs the most memory. The others use its beginning.
   const Model& largest = *small_.back().model;
   const std::size_t bytes = largest.input().count() * size_of(largest.type());
   for (int slot = 0; slot < full_->slots(); ++slot)
@@ -89,6 +94,7 @@ void SizedModels::choose(double epoch) {
 double SizedModels::work(double from, double to) const {
   double sum = 0;
   for (const auto& [epoch, cost] : costs_) {
+    // Stages that lie before `from` or after `to` have an empty part.
     const double end = std::clamp(epoch, from, to);
     sum += (end - from) * cost;
     from = end;

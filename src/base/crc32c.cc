@@ -10,6 +10,8 @@
 namespace lockstep {
 namespace {
 
+// The register after each byte, from a register of 0. 0x82F63B78 is the polynomial of CRC-32C,
+// 0x1EDC6F41, with its bits in reverse order.
 constexpr auto kTable = [] {
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t i = 0; i < 256; ++i) {
@@ -47,6 +49,7 @@ __attribute__((target("sse4.2"))) std::uint32_t step_by_instruction(std::uint32_
 
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t before) {
 #if defined(__x86_64__)
+  // The processor is asked when the program runs, because one build serves all processors.
   if (__builtin_cpu_supports("sse4.2")) return ~step_by_instruction(~before, bytes);
 #endif
   return crc32c_by_table(bytes, before);

@@ -84,6 +84,8 @@ double exponential_of(Sum x) {
   constexpr double kRound = 0x1.8p52;  // sums with it are whole
   const double shifted = std::fma(x.high, 1.4426950408889634, kRound), whole = shifted - kRound;
   const double rest = std::fma(whole, -kRestOfLog2, x.low), high = std::fma(whole, -kLog2, x.high);
+  // x - whole * log 2 is the small difference of two large numbers. Its second part keeps the bits
+  // that `r` has no room for.
   const double r = high + rest, lost = rest - (r - high);
   const double factor = 1 + (r + std::fma(r * r, polynomial(kQ, r), lost));
   const auto power = static_cast<std::int64_t>(whole), half = power >> 1;
@@ -128,6 +130,8 @@ double power(double base, double exponent) {
   if (exponent == 0 || base == 1) return 1;
   if (base == 0 || base == kInfinity) return (base == 0) == (exponent < 0) ? kInfinity : 0;
   if (!(base > 0)) return kNan;
+  // e^x turns an absolute error of x into a relative one of the result. So the logarithm needs more
+  // bits than a double has, and its product with the exponent keeps the rounding error.
   const Sum log = log_of(base);
   const double high = log.high * exponent;
   return exponential_of({high, std::fma(log.high, exponent, -high) + log.low * exponent});
@@ -135,6 +139,7 @@ double power(double base, double exponent) {
 
 double cosine_of_turns(double turns) {
   const HalfTurns half_turns(turns);
+  // cos(pi x) = sin(pi (1/2 - x)).
   const double cosine = sine_of_half_turns(0.5 - std::abs(half_turns.rest));
   return half_turns.odd ? -cosine : cosine;
 }

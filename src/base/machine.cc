@@ -72,6 +72,7 @@ void each_group(const std::string& groups, const std::string& root, const std::s
     const bool v2 = controllers.empty();
     if (!v2 && ("," + controllers + ",").find("," + controller + ",") == std::string::npos)
       continue;
+    // The limit of an outer group holds for all groups in it, so each level counts.
     for (std::filesystem::path path = line.substr(second + 1);; path = path.parent_path()) {
       visit(root + (v2 ? "" : "/" + controller) + path.string() + "/", v2);
       if (!path.has_relative_path()) break;

@@ -37,6 +37,8 @@ T parse_number(const std::string& name, const std::string& text, const Bounds& r
   const auto seen = std::from_chars(begin, end, about);
   if (text.find_first_not_of("0123456789+-.eE") != text.npos || !is_plain(text) || seen.ptr != end)
     fail_usage("{}: \"{}\" is not a number (in plain decimals)", name, text);
+  // std::from_chars() leaves the value as it was for numbers that are too large and too small
+  // alike. strtod() tells which.
   if (seen.ec == std::errc::result_out_of_range) about = std::strtod(text.c_str(), nullptr);
   const bool below = range.open ? about <= range.low && seen.ec == std::errc{} : about < range.low;
   if (below || about > range.high)
@@ -107,6 +109,7 @@ bool OptionRow::is_against(const OptionRow& other) const {
 OptionRow& OptionRows::add(const std::string& name, OptionRow::Type type, CheckWord read,
                            std::function<std::string()> show, const char* placeholder,
                            const std::string& about) {
+  // The member still has its initial value, which is the default.
   const std::string by_default = show();
   OptionRow& row = rows_.emplace_back(OptionRow{name, type, placeholder, about, group_,
                                                 std::move(read), std::move(show), by_default});

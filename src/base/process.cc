@@ -61,6 +61,7 @@ double age_of(int pid) {
   const std::uint64_t start = start_time_of(pid);
   timespec now{};
   if (start == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  // The kernel counts the start from boot, with the time in suspend. CLOCK_BOOTTIME does so too.
   return now.tv_sec + 1e-9 * now.tv_nsec - static_cast<double>(start) / sysconf(_SC_CLK_TCK);
 }
 
@@ -86,6 +87,9 @@ Condition Process::condition() {
   if (file_ < 0) file_ = open_stat(pid_);
   Stat stat;
   if (file_ < 0 || !read_stat(file_, stat)) {
+    // After its parent has collected the process, a read of the open file fails with ESRCH. Any
+    // other error says nothing about it, such as a lack of descriptors. Then kill() with signal 0
+    // tells.
     const bool collected = file_ >= 0 && errno == ESRCH;
     return collected || (kill(pid_, 0) != 0 && errno == ESRCH) ? Condition::gone : Condition::runs;
   }

@@ -5,6 +5,9 @@
 namespace lockstep {
 namespace {
 
+// A new start is worth its time only if the cause may be gone, such as a lost host. Wrong options,
+// damaged data and a full disk would end the run again. States in memory stay as long as they can
+// help a later start, also one by a person.
 constexpr RunEnd kEnds[] = {
     // code, starts again, keeps states
     {kExitSuccess, false, false, ""},

@@ -30,11 +30,13 @@ Signals::Signals() {
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   std::signal(SIGHUP, hangup_is_ignored ? SIG_IGN : SIG_DFL);
   for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
+  // The thread inherits the blocked mask, and sigwait() takes only blocked signals.
   thread_ = std::thread([this] { receive(); });
 }
 
 Signals::~Signals() {
   leaving_ = true;
+  // sigwait() returns only for a signal. The thread sees `leaving_` and does not count this one.
   pthread_kill(thread_.native_handle(), SIGTERM);
   thread_.join();
 }

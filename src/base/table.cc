@@ -9,6 +9,8 @@ namespace {
 
 /// Insertions, deletions, changes and swaps of neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // The table of distances of all beginnings of a and b, of which three rows are kept: a swap looks
+  // back by two. A letter that was swapped is not changed again ("optimal string alignment").
   std::vector<std::size_t> before, last(b.size() + 1), row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -28,6 +30,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view name, const std::vector<std::string_view>& known) {
   constexpr std::size_t kBeginning = 3;  // letters of a name that suggest the whole name
+  // A third of the letters may be wrong. A name that is further away would mislead.
   std::size_t best = std::max<std::size_t>(1, name.size() / 3) + 1;
   std::string_view result;
   for (const std::string_view candidate : known) {

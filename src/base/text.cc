@@ -40,6 +40,8 @@ std::string shell_word(const std::string& text) {
   const bool plain = !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
     return std::isalnum(c) || std::strchr("_-+./,:=@%", c);
   });
+  // Nothing is special to a shell within single quotes except their end. So the text ends, a quote
+  // follows with a backslash, and the text begins again.
   for (std::size_t at = 0; !plain && (at = word.find('\'', at)) != word.npos; at += 4)
     word.replace(at, 1, "'\\''");
   return plain ? word : "'" + word + "'";

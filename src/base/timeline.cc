@@ -40,6 +40,8 @@ std::string trace_events(const Timeline& timeline, int rank, const std::string& 
     add("thread_name", thread, "name", quoted(name));
     add("thread_sort_index", thread, "sort_index", std::to_string(thread));
     for (const Track::Span& span : track->spans()) {
+      // The length is the difference of converted times. So spans that touch also touch on the
+      // clock of the trace.
       const std::int64_t begin = clock(span.begin_ns), length = clock(span.end_ns) - begin;
       fmt::format_to(std::back_inserter(out),
                      ",\n"

@@ -14,6 +14,7 @@ Usage usage_now(const std::string& interfaces) {
   std::ifstream in(interfaces);
   for (std::string line; std::getline(in, line);) {  // "  eth0: RECEIVED ... SENT ..."
     const std::size_t colon = line.find(':');
+    // Loopback carries only messages within the host.
     if (colon == line.npos || line.substr(0, colon).ends_with(" lo")) continue;
     long received = 0, sent = 0;
     if (std::sscanf(line.c_str() + colon + 1, "%ld %*s %*s %*s %*s %*s %*s %*s %ld", &received,

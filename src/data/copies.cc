@@ -36,6 +36,8 @@ std::uint64_t fingerprint_of(std::string_view bytes) {
 void note_copies(OpenedData& data, const std::function<void()>& progress) {
   const Dataset* const sets[kParts]{data.train.get(), data.validation.get(), data.test.get()};
   std::vector<Sample> all;
+  // Samples of one fingerprint are neighbours after the sort. The order of parts makes a training
+  // sample the first of its copies, so notes count the others.
   for (std::size_t part = 0; part < kParts; ++part)
     for (std::int64_t i = 0; sets[part] != nullptr && i < sets[part]->size(); ++i)
       all.push_back({sets[part]->fingerprint(i), part, i});
@@ -56,12 +58,15 @@ void note_copies(OpenedData& data, const std::function<void()>& progress) {
       return other < all.size() && all[other].fingerprint == copy.fingerprint;
     };
     if (!is_alike(i - 1)) firsts.clear();
+    // Most samples are alone, and their content is never read. i - 1 wraps for the first sample and
+    // is then beyond the end.
     if (!is_alike(i - 1) && !is_alike(i + 1)) continue;
     progress();
     const Dataset& set = *sets[copy.part];
     const std::vector<std::uint8_t> bytes = set.content(copy.index);
     const std::string content =
         digest_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    // A fingerprint may be that of the ends of a file only. So the whole content decides.
     const Sample& first = firsts.emplace(content, copy).first->second;
     if (copy.part != first.part) {
       note(fmt::format("of {} {} samples are {} samples too, so the accuracy is too high",

@@ -56,6 +56,7 @@ std::string CsvRows::quoted_field() {
     if (text_[at_] == '\n') ++line_;
     if (text_[at_] == '"') {
       ++at_;
+      // Two quotes inside quotes stand for one.
       if (current() != '"' || at_ >= text_.size()) break;
     }
     field += text_[at_];

@@ -104,20 +104,19 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   rows.group("Data");
   const std::string files =
       fmt::format("Folder with {}{}", by_default.files, generated ? " [generated data]" : "");
+  const std::string folder =
+      by_default.texts ? "reviews.csv" : fmt::format("data/{}", by_default.name);
   declare_folders(rows, place.folders, files, by_default.resizes)
       .common()
-      .example(by_default.resizes ? "photos"
-               : by_default.texts ? "reviews.csv"
-                                  : fmt::format("data/{}", by_default.name))
+      .example(by_default.resizes ? "photos" : folder)
       .also_called({"data-dir", "data-path"});
+  const char* other = by_default.texts ? "texts" : "packed --data photos.h5";
   rows.entry("--dataset", dataset,
              fmt::format("Data set (see --list) [{}{}]", by_default.name,
                          generated ? fmt::format(" with --data, else {}", generated->name) : ""),
              datasets())
       .common()
-      .example(generated          ? std::string(generated->name)
-               : by_default.texts ? "texts"
-                                  : "packed --data photos.h5");
+      .example(generated ? std::string(generated->name) : other);
   const bool of_model = by_default.resizes && images.size == 0;
   const std::string none = of_model ? " [size of the model]" : "; 0: all have one size";
   rows.number(

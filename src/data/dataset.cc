@@ -69,6 +69,7 @@ bool Dataset::read_if_whole(std::int64_t index, Random* random, void* out, Type 
 
 std::int64_t Dataset::read_whole(std::int64_t index, Random* random, void* out, Type type) const {
   constexpr int kMost = 100;
+  // The limit ends a run on a disk that returns nothing but damage.
   for (int tried = 0; tried < kMost; ++tried, index = (index + 1) % size()) {
     if (read_if_whole(index, random, out, type)) return index;
   }
@@ -94,10 +95,10 @@ void require_path(const DatasetEntry& entry, const std::filesystem::path& path) 
   }
   if (entry.one_file || entry.texts || type != std::filesystem::file_type::regular) return;
   const std::string ending = ending_of(path);
-  const std::string_view advice = advice_of(path) == kUnpack ? "Unpack it, and pass the folder."
-                                  : ending == ".h5" || ending == ".hdf5"
-                                      ? "A file of pack_images needs a run with --dataset packed."
-                                      : "Pass the folder.";
+  const char* advice = "Pass the folder.";
+  if (ending == ".h5" || ending == ".hdf5")
+    advice = "A file of pack_images needs a run with --dataset packed.";
+  if (advice_of(path) == kUnpack) advice = "Unpack it, and pass the folder.";
   fail_usage("{} is a file, and data set {} needs a folder with {}. {}", name, entry.name,
              entry.files, advice);
 }

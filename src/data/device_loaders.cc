@@ -69,6 +69,10 @@ struct Staging {
   }
 };
 
+// The host prepares each batch and copies it to the device. Several steps may be enqueued at once.
+// So a copy may still read its staging memory when the host has the next batch. There is one more
+// staging memory than steps run ahead, and each is written again only after its copy. On the device
+// one place is enough, because the stream orders the copy after the step that read it.
 class StagedLoader : public Loader {
  public:
   StagedLoader(Device& device, const Dataset& dataset, const LoaderSpec& spec)
@@ -85,6 +89,7 @@ class StagedLoader : public Loader {
     waited_ += staging.wait();
     for (int shard = 0; shard < own_shards_; ++shard) {
       const Batch from = host_.next(), to = places_.at(shard);
+      // Views are empty unless samples are mixed.
       for (const auto& [view, place] : {std::pair(from.images, to.images),
                                         {from.labels, to.labels},
                                         {from.other_labels, to.other_labels},
@@ -152,11 +157,15 @@ class ResidentLoader : public Loader {
   }
 
   void begin_step(Stream& stream) override {
+    // The orders of all epochs that this step meets are copied before its work. The place of an
+    // epoch is free by then: kept_ epochs are the most that one step meets. The stream orders the
+    // copy after earlier steps.
     const std::int64_t end = position_ + spec_.global_batch;
     for (; next_epoch_ * size_ < end; draw_ahead()) {
       Staging& staging = stagings_[next_epoch_ % kept_];
       waited_ += staging.wait();
       const double start = now_seconds();
+      // Time that the order is not ready counts as waiting for data.
       const Drawn drawn = drawn_.get();
       waited_ += now_seconds() - start;
       std::memcpy(staging.memory.get(), drawn.order.data(), order_bytes());
@@ -199,6 +208,8 @@ class ResidentLoader : public Loader {
   std::size_t epoch_bytes() const { return order_bytes() + mix_bytes(); }
   /// The mixes, which follow the orders.
   std::byte* mixes() const { return orders_.get() + kept_ * order_bytes(); }
+  // An order of many samples takes longer than a step. So another thread draws it while the epoch
+  // before is in use.
   void draw_ahead() {
     drawn_ = std::async(std::launch::async, draw, mixing_, spec_.seed, next_epoch_, size_, seen_);
   }
@@ -224,6 +235,8 @@ class ResidentLoader : public Loader {
 std::unique_ptr<Loader> make_loader(Device& device, const Dataset& dataset,
                                     const LoaderSpec& spec) {
   if (device.traits().memory_is_host) return std::make_unique<HostLoader>(dataset, spec);
+  // Short memory of the device is no error, because the batches can come from the host. Orders on
+  // the device are of samples, so drawn samples need the host too.
   if (ResidentSet::possible(dataset) && !spec.drawn) {
     try {
       return std::make_unique<ResidentLoader>(device, dataset, spec);

@@ -73,6 +73,8 @@ std::vector<std::uint32_t> shuffled(Random& random, std::int64_t size) {
 }
 
 std::vector<std::uint32_t> permutation(std::uint64_t seed, std::uint32_t epoch, std::int64_t size) {
+  // The order depends on seed and epoch only. So each rank draws the whole order and reads its own
+  // part of it, without a message.
   Random random(seed, Purpose::shuffle, epoch, 0);
   return shuffled(random, size);
 }
@@ -135,6 +137,8 @@ struct HostLoader::Body {
     try {
       for (std::int64_t n = 0;; ++n) {
         std::unique_lock lock(mutex);
+        // The slot of batch n belonged to batch n - depth - held. The caller must have received
+        // `held` later batches before it is filled again.
         changed.wait(lock, stop, [&] { return n < handed + depth; });
         if (stop.stop_requested()) return;
         lock.unlock();
@@ -145,6 +149,8 @@ struct HostLoader::Body {
         changed.notify_all();
       }
     } catch (...) {
+      // The caller meets the error at the batch that could not be made, not before. Batches in
+      // front of it are whole.
       const std::lock_guard lock(mutex);
       error = std::current_exception();
       changed.notify_all();
@@ -159,6 +165,8 @@ struct HostLoader::Body {
     std::vector<SampleKey> keys;
     for (std::int64_t i = 0; i < shard_batch; ++i) {
       const std::int64_t position = slot.first_position + i;
+      // A batch may cross from one epoch into the next, so the order can change between two
+      // samples.
       if (position / dataset.size() != epoch) {
         epoch = position / dataset.size();
         const std::uint32_t number = epoch;
@@ -171,6 +179,7 @@ struct HostLoader::Body {
       keys.push_back({static_cast<std::uint32_t>(epoch), order[position % dataset.size()], drawn});
     }
     read_in_parallel(spec.workers, shard_batch, 1, [&](std::int64_t begin, std::int64_t end) {
+      // Memory for a thread of its own, because samples are read in parallel.
       std::vector<std::uint8_t> own(format.bytes()), partner(mixes ? format.bytes() : 0);
       for (std::int64_t i = begin; i < end; ++i) make(slot, i, keys[i], own, partner);
     });
@@ -187,6 +196,7 @@ struct HostLoader::Body {
     }
     const Mix mix = draw_mix(spec.mixing, spec.seed, key.epoch, key.sample, dataset.size(),
                              sample[1], sample[2]);
+    // The partner is augmented with its own numbers, as where this epoch sees it itself.
     const SampleKey other_key{key.epoch, mix.partner, key.drawn};
     Random other_random = numbers_of(other_key);
     const MixedSource other{source_of(other_key, other_random, partner, slot.other_labels[i]), mix};
@@ -203,6 +213,8 @@ struct HostLoader::Body {
                          std::int32_t& label) const {
     SampleSource source{buffer.data(), spec.augment ? &random : nullptr, {}};
     std::int64_t read = key.index();
+    // A damaged sample is replaced by another one. The label must be that of the sample that was
+    // read.
     if (format.kind == SampleFormat::Kind::values) {
       read = dataset.read_whole(read, source.random, buffer.data(), Type::f32);
     } else {
@@ -226,6 +238,7 @@ struct HostLoader::Body {
   }
 
   std::exception_ptr failure(std::int64_t steps) {
+    // The thread never prepares more than `depth` batches ahead, so a wait for more would not end.
     const std::int64_t count = std::min<std::int64_t>(steps * spec.own_shards, depth);
     std::unique_lock lock(mutex);
     await(count, lock);
@@ -236,6 +249,8 @@ struct HostLoader::Body {
     std::unique_lock lock(mutex);
     await(1, lock);
     if (prepared == handed) std::rethrow_exception(error);
+    // `handed` changes within the lock, and the thread reads it there. The slot itself needs no
+    // lock.
     Slot& slot = slot_of(handed++);
     lock.unlock();
     changed.notify_all();

@@ -11,10 +11,13 @@ namespace {
 /// numbers until their sum is at most 1. The result is the share of the first. Computed in
 /// logarithms, because powers underflow for a small alpha.
 float draw_beta(Random& random, float alpha) {
+  // The numbers are in (0, 1], because the logarithm of 0 is infinite.
   const auto power = [&] { return natural_log((random.next() + 1.0) * 0x1p-32) / alpha; };
   for (;;) {
     const double one = power(), two = power(), larger = std::max(one, two);
     if (exponential(one) + exponential(two) > 1) continue;
+    // Both powers are divided by the larger one, so not both can underflow. The quotient is the
+    // same.
     return exponential(one - larger) / (exponential(one - larger) + exponential(two - larger));
   }
 }
@@ -32,6 +35,7 @@ Mix draw_cutmix(Random& random, std::int64_t size, float alpha, int height, int 
   Rectangle& box = mix.pasted;
   span(width, box.left, box.width);
   span(height, box.top, box.height);
+  // The weight follows from the area that was pasted, which may be cut off at the edges.
   mix.weight = 1 - double{1} * box.height * box.width / (double{1} * height * width);
   if (box.height == 0 || box.width == 0) box = {0, 0, 1, 0};  // without height: mixup
   return mix;
@@ -52,6 +56,7 @@ Mix draw_mix(const Mixing& mixing, std::uint64_t seed, std::uint32_t epoch, std:
              std::int64_t size, std::int64_t height, std::int64_t width) {
   const float mixup = mixing.Mixup::value, cutmix = mixing.CutMix::value;
   if (cutmix > 0) {
+    // The coin is drawn also without mixup, so that mixup leaves the numbers of CutMix as they are.
     Random random(seed, CutMix::kStream, epoch, sample);
     const bool chosen = random.below(2) == 1;
     if (chosen || mixup == 0) {

@@ -32,6 +32,8 @@ std::optional<SetPart> part_of(const std::string& name, bool whole) {
       "/train/training/trainset/traindata/trainimages/",
       "/val/valid/validation/valset/valdata/valimages/eval/evaluation/dev/devset/",
       "/test/testing/testset/testdata/testimages/"};
+  // `whole`: each word must mean the part or nothing, so "test_images" is a part and "test_tubes"
+  // is none. Otherwise one word is enough, and digits such as those of "val2017" are cut off.
   std::optional<SetPart> found;
   for (std::string word : words_of(name)) {
     if (!whole) word.erase(std::min(word.find_first_of("0123456789"), word.size()));
@@ -55,14 +57,17 @@ std::u32string look_of(const std::string& name) {
       "AAAAAA?CEEEEIIII?NOOOOO??UUUUY??aaaaaa?ceeeeiiii?nooooo??uuuuy?yAaAaAaCcCcCcCcDd??EeEeEeEeEe"
       "GgGgGgGgHh??IiIiIiIiI???JjKk?LlLlLl????NnNnNn???OoOoOo??RrRrRrSsSsSsSsTtTt??UuUuUuUuUuUuWwYy"
       "YZzZzZz";
+  constexpr std::array<char32_t, 4> kPayload{0x1F, 0x1F, 0x0F, 0x07};  // of bytes from 0xC0
   std::u32string look;
   for (std::size_t i = name.find_first_not_of(' '); i < name.find_last_not_of(' ') + 1;) {
     char32_t c = static_cast<unsigned char>(name[i++]);
     const auto keep_going = [&] { return i < name.size() && (name[i] & 0xC0) == 0x80; };
-    if (c >= 0xC0 && keep_going()) c &= c >= 0xF0 ? 0x07 : c >= 0xE0 ? 0x0F : 0x1F;
+    if (c >= 0xC0 && keep_going()) c &= kPayload[(c - 0xC0) / 16];
     while (keep_going()) c = c << 6 | (name[i++] & 0x3F);
     if (c - 0x300 < 0x70) continue;  // an accent
     if (c - 0xC0 < kLatin.size() && kLatin[c - 0xC0] != '?') c = kLatin[c - 0xC0];
+    // Some systems, such as macOS, store a syllable as its letters. Unicode's formula composes them
+    // (The Unicode Standard, 3.12).
     const char32_t vowel = c - 0x1161, end = c - 0x11A7;  // of a Hangul syllable
     if (!look.empty() && vowel < 21) {
       look.back() = 0xAC00 + ((look.back() - 0x1100) * 21 + vowel) * 28;

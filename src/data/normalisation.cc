@@ -27,6 +27,8 @@ std::string to_text(const Normalisation& normalisation, std::int64_t channels) {
 }
 
 Normalisation normalisation_from(const std::string& text, std::int64_t channels) {
+  // The text comes from a checkpoint, which another program may have written. So all numbers are
+  // checked before they reach a kernel.
   std::vector<double> mean, deviation;
   try {
     const auto object = nlohmann::json::parse(text);

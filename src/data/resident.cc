@@ -18,6 +18,8 @@ ResidentSet::ResidentSet(Device& device, const Dataset& dataset)
   const std::size_t count = size_, each = format_.bytes();
   samples_ = device.allocate(count * each, Place::device);
   labels_ = device.allocate(count * sizeof(std::int32_t), Place::device);
+  // The host's copy of the set is made in parts. A whole one would need as much memory of the host
+  // as the set has.
   const std::int64_t most = std::min(kPart, size_);
   const Memory part = device.allocate(most * each, Place::host),
                labels = device.allocate(count * sizeof(std::int32_t), Place::host);
@@ -35,6 +37,7 @@ ResidentSet::ResidentSet(Device& device, const Dataset& dataset)
       }
     });
     device.copy(*stream, samples_.get() + first * each, part.get(), here * each);
+    // The next part is read into the same memory.
     stream->synchronize();
   }
 }

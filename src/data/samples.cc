@@ -13,6 +13,10 @@
 namespace lockstep {
 namespace {
 
+// Two ways lead to a sample. On the host write_here() copies a window first, then makes values of
+// it in the order of memory. In a kernel MakeSample reads each pixel where it lies. Both use the
+// same reader of a kind (sample_kinds.h), the same edits and the same mix. So the values have the
+// same bits.
 using namespace samples;
 
 /// Copies a line of a window: the columns from `begin` to `end` lie within the image, and the
@@ -26,6 +30,7 @@ void copy_line(const Window& window, const std::uint8_t* line, int begin, int en
     }
   };
   const std::uint8_t* from = line + window.left * size;
+  // std::reverse_copy() would also reverse the channels of each pixel.
   if (window.mirror && size > 1) return copy(0, window.columns);
   copy(0, begin);
   window.mirror
@@ -41,6 +46,8 @@ template <class Kind>
                                                const std::uint8_t* plane, int size,
                                                std::uint8_t* to) {
   const int columns = kind.columns();
+  // Columns begin .. end - 1 lie within the image. If all of them do, a line of a plane is one
+  // copy.
   int begin = std::clamp(-window.left, 0, columns),
       end = std::clamp(window.width - window.left, begin, columns);
   if (window.mirror) begin = columns - std::exchange(end, columns - begin);
@@ -94,6 +101,7 @@ template <class T>
 void mix_values(const Mix& mix, int lines, int row, int channels, const float* own,
                 const float* other, T* y) {
   const Rectangle& pasted = mix.pasted;
+  // mixup: the formula is that of Mix::at(), without its test at each value.
   if (pasted.height == 0) {
     for (std::int64_t i = 0; i < std::int64_t{lines} * row; ++i)
       y[i] = T(mixed(mix.weight, own[i], other[i]));
@@ -110,6 +118,7 @@ void mix_values(const Mix& mix, int lines, int row, int channels, const float* o
 template <class T, class Kind>
 void write_here(const Kind& given, const SampleSource& source, T* y) {
   const Kind kind = given;  // whose members no store can change
+  // The data set has made these values itself, augmentation included. Only the edits are left.
   if constexpr (std::is_same_v<Kind, Values>) {
     const auto* values = reinterpret_cast<const float*>(source.bytes);
     const int count = kind.lines() * kind.columns() * kind.channels();
@@ -124,6 +133,8 @@ void write_here(const Kind& given, const SampleSource& source, T* y) {
   const Window& window = view.window;
   const int plane = window.lines * window.columns;
   const std::uint8_t* bytes = source.bytes;
+  // A whole image is read where it lies. Crops have a fixed size, so their copy needs no
+  // allocation.
   if (!window.is_whole()) {
     if constexpr (!kFixed)
       memory = std::make_unique_for_overwrite<std::uint8_t[]>(plane * kind.channels());
@@ -254,6 +265,7 @@ void make_sample(const SampleFormat& format, const SampleSource& own, const Mixe
       T* y = static_cast<T*>(out);
       if (other == nullptr) return write_here(kind, own, y);
       const std::int64_t count = std::int64_t{kind.lines()} * kind.columns() * kind.channels();
+      // Both samples are made in fp32 and are rounded once, after they are mixed, as in a kernel.
       const auto values = std::make_unique_for_overwrite<float[]>(2 * count);
       float *mine = values.get(), *others = mine + count;
       write_here(kind, own, mine);
@@ -279,6 +291,8 @@ void make_batch(Stream& stream, const SampleFormat& format, const StoredSamples&
   with_kind(format, [&]<class Kind>(const Kind& kind) {
     dispatch(batch.images.type, [&]<class T>(T* images) {
       images = batch.images.as<T>();
+      // Mixing is a template argument, because a kernel with both paths needs the registers of the
+      // larger one.
       const auto make = [&]<bool kMixed>(std::bool_constant<kMixed>) {
         each_row(stream, rows * kParts, length / kParts,
                  MakeSample<T, Kind, kMixed>{

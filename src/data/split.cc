@@ -28,6 +28,8 @@ void Split::read_fold(const std::string& text) {
 }
 
 double number_of(const std::string& name, std::uint64_t seed) {
+  // A checksum of similar names differs in few bits. The multiplications and shifts spread them
+  // over the number.
   std::uint32_t mixed = crc32c(seed == 0 ? name : fmt::format("{} {}", seed, name)) * 0x9E3779B9u;
   mixed = (mixed ^ (mixed >> 15)) * 0x85EBCA6Bu;
   return (mixed ^ (mixed >> 13)) * 0x1p-32;
@@ -55,6 +57,7 @@ std::vector<bool> held_out(const Split& split, std::span<const std::int32_t> lab
       held[order[place]] = one;
       chosen += one;
     }
+    // A network could not learn a class without a training sample.
     if (chosen == last - first && split.share < 1) held[order[first]] = false;
   }
   return held;

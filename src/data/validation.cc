@@ -41,6 +41,8 @@ class Part : public Dataset {
   }
   Shape sample_shape() const override { return all_->sample_shape(); }
   void read(std::int64_t index, Random* random, void* out, Type type) const override {
+    // Without stored bytes only the whole set can read. With them the part does it itself, because
+    // pad_crops() and the like change only the part.
     if (format().kind == SampleFormat::Kind::values) {
       all_->read(samples_[index], random, out, type);
     } else {
@@ -66,6 +68,7 @@ void divide(OpenedData& pair, const Split& split) {
   require(!training.empty() && !validation.empty(),
           "{} leaves {} of {} training samples. Pass another one.", split.text(), training.size(),
           all->size());
+  // Another split is another training set, so a resume must notice it.
   pair.identity += fmt::format("validation samples = {} of {}, crc32c {:08x}\n", validation.size(),
                                all->size(), crc32c_of(validation));
   pair.train = std::make_unique<Part>(all, std::move(training), "training", true);

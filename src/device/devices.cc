@@ -31,6 +31,7 @@ constexpr std::array kDevices{
 std::span<const DeviceEntry> devices() { return kDevices; }
 
 const DeviceEntry& find_device(std::string_view name) {
+  // The nearest name in the registry would be of no help in a build without the back end.
   const bool gpu = name == "cuda" || name == "gpu";
   if (gpu && kDevices.back().name != "cuda")
     fail_usage("--device {}: this build has no GPU back end. Pass --device cpu; see docs/gpu.md.",

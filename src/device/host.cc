@@ -28,6 +28,8 @@ std::atomic<std::uint64_t> own_claims = 0, *claims = &own_claims;
 /// False if the host has less. Waits while other ranks touch memory that may be the last.
 bool claim(std::size_t bytes) {
   for (;;) {
+    // Memory counts as available until it is touched. Ranks that look at the same time would all
+    // find it free. So a rank claims it first, and the claim ends when its pages exist.
     std::uint64_t others = *claims;
     const std::size_t available = available_memory_bytes();
     const bool fits = bytes <= available && others <= available - bytes;
@@ -52,6 +54,8 @@ Memory allocate_pages(std::size_t bytes) {
   void* data = std::aligned_alloc(unit, size);
   if (!data) return {};
   if (unit == kHugePage) ask_for_huge_pages(data, size);
+  // This touches all pages while the claim stands. Otherwise the kernel would find out in the
+  // middle of a step that memory is short.
   std::memset(data, 0, size);
   return Memory(static_cast<std::byte*>(data), [](std::byte* p) { std::free(p); });
 }

@@ -53,24 +53,25 @@ std::string_view advice(int error) {
   }
 }
 
-UnreadableFile::UnreadableFile(const std::string& message, int cause)
-    : Error(message, cause == EBUSY                    ? kExitInUse
-                     : cause == EIO || cause == ESTALE ? kExitStorage
-                                                       : kExitFailure),
-      cause_(cause) {}
-
-void fail_to_read(const std::filesystem::path& path, int error) {
-  const bool refused = error == EACCES || error == EPERM,
-             missing = error == ENOENT || error == ENOTDIR || error == ELOOP,
-             scarce = error == EMFILE || error == ENFILE || error == ENOMEM;
-  throw UnreadableFile(fmt::format("cannot read {}: {}; {}", path.string(), std::strerror(error),
-                                   refused   ? "check its permissions"
-                                   : missing ? "check its name"
-                                   : scarce  ? advice(error)
-                                             : advice(EIO)),
-                       error);
+static int exit_code_of(int cause) {
+  if (cause == EBUSY) return kExitInUse;
+  return cause == EIO || cause == ESTALE ? kExitStorage : kExitFailure;
 }
 
+UnreadableFile::UnreadableFile(const std::string& message, int cause)
+    : Error(message, exit_code_of(cause)), cause_(cause) {}
+
+void fail_to_read(const std::filesystem::path& path, int error) {
+  const bool scarce = error == EMFILE || error == ENFILE || error == ENOMEM;
+  std::string_view fix = advice(scarce ? error : EIO);
+  if (error == ENOENT || error == ENOTDIR || error == ELOOP) fix = "check its name";
+  if (error == EACCES || error == EPERM) fix = "check its permissions";
+  throw UnreadableFile(
+      fmt::format("cannot read {}: {}; {}", path.string(), std::strerror(error), fix), error);
+}
+
+// pread() leaves the place of the descriptor as it is, so threads can share one. It may return
+// fewer bytes than it should: only 0 is the end of the file.
 std::int64_t read_at(int descriptor, std::int64_t begin, std::span<char> to) {
   std::size_t done = 0;
   while (done < to.size()) {
@@ -88,6 +89,7 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail_to_read(path_, errno);
   try {
+    // The open file is examined, not its path, which can name another file by now.
     const struct stat now = status();
     require(S_ISREG(now.st_mode), "cannot read {}: it is not a file; choose a file",
             path_.string());
@@ -116,6 +118,8 @@ std::optional<std::string> read_file(const std::filesystem::path& path, std::uin
   std::error_code ignored;
   const auto type = std::filesystem::status(path, ignored).type();
   using enum std::filesystem::file_type;
+  // none and unknown: the system has refused to examine the file. Then its error comes from the
+  // open.
   if (type != regular && type != none && type != unknown) return {};
   try {
     const InputFile file(path);
@@ -123,6 +127,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path, std::uin
     file.read(0, text);
     return text;
   } catch (const UnreadableFile& error) {
+    // The file has vanished since it was examined.
     if (error.cause() == ENOENT || error.cause() == ENOTDIR) return {};
     throw;
   }
@@ -152,6 +157,8 @@ bool is_open_for_writing(int descriptor) {
   // A process that opens the file meanwhile sends a signal to this one. SIGURG does nothing, but
   // SIGIO, the default, would end it.
   if (::fcntl(descriptor, F_SETSIG, SIGURG) != 0) return false;
+  // Another user's file refuses a lease with EACCES, which says nothing about writers. The close of
+  // the descriptor returns the lease.
   return ::fcntl(descriptor, F_SETLEASE, F_RDLCK) != 0 && errno == EAGAIN;
 }
 
@@ -175,6 +182,7 @@ void require_no_writer(const std::filesystem::path& file) {
   if (busy) fail_for_writer(file);
 }
 
+// The kernel knows no writers on other machines. Only a later size or time of the file shows them.
 void require_unchanged(const FileStamp& before) {
   const std::filesystem::path& file = std::get<0>(before);
   constexpr int kLooks = 20;
@@ -230,9 +238,8 @@ int probe_beside(const std::filesystem::path& path) {
 }  // namespace
 
 OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
-  const int how = mode == Mode::append   ? O_CREAT | O_APPEND
-                  : mode == Mode::extend ? O_APPEND
-                                         : O_CREAT | O_EXCL | O_NOFOLLOW;
+  int how = mode == Mode::extend ? O_APPEND : O_CREAT | O_EXCL | O_NOFOLLOW;
+  if (mode == Mode::append) how = O_CREAT | O_APPEND;
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | how, 0666);
   if (descriptor_ < 0) fail_to("write", path_, errno);
 }
@@ -248,6 +255,9 @@ void OutputFile::write(std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
+      // Readers expect whole lines and records, so the part that was written goes again. A pipe
+      // keeps it. The place moves back too. Otherwise the next write to a new file would leave a
+      // hole of zeros there.
       const off_t end =
           ::lseek(descriptor_, 0, SEEK_END);  // fails for a pipe, which keeps the bytes
       const off_t former = end - done;
@@ -277,6 +287,9 @@ void write_file(const std::filesystem::path& path, std::string_view bytes,
                 int (*name)(const char*, const char*)) {
   const std::filesystem::path temporary = temporary_name(path);
   try {
+    // The order of these calls protects the old contents. All bytes are on the disk before the name
+    // changes. So a power failure leaves the old or the new file. close() comes before it too,
+    // because NFS may report a full disk only there.
     OutputFile file(temporary, OutputFile::Mode::create);
     file.write(bytes);
     file.sync();
@@ -286,6 +299,7 @@ void write_file(const std::filesystem::path& path, std::string_view bytes,
     ::unlink(temporary.c_str());
     throw;
   }
+  // The name itself is an entry of the directory, and survives a power failure only after this.
   sync_directory(path.parent_path());
 }
 
@@ -333,6 +347,8 @@ void remove_stale_temporaries(const std::filesystem::path& directory, std::strin
     std::smatch match;  // name of the file, host and process of the writer, digits
     if (!std::regex_match(name, match, pattern) || !match.str(1).ends_with(ending)) continue;
     bool stale;
+    // In this process space the kernel tells whether the writer lives. Elsewhere only the age of
+    // its last write can, and clocks of hosts differ. No write of a living process takes a day.
     if (match[2] == host_name() && match.str(4).starts_with(here)) {
       const auto pid = static_cast<pid_t>(std::stol(match[3]));
       stale = pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH);
@@ -361,6 +377,7 @@ std::vector<std::filesystem::path> make_directories(const std::filesystem::path&
                             error.message(), advice(error.value())),
                 kExitStorage);
   }
+  // A new directory is an entry of its parent.
   for (const std::filesystem::path& path : missing) sync_directory(path.parent_path());
   return missing;
 }

@@ -28,6 +28,7 @@ constexpr FileKind kPytorch{kPytorchFile, "Pass it to --init of a training progr
 
 /// The beginnings of files. The first match counts.
 constexpr Mark kBeginnings[] = {
+    // A pickle of the number with which PyTorch marks its older format, then any pickle.
     {"\x80\x02\x8a\x0al\xfc\x9c", kPytorch},
     {"\x80", kPickle},
     {"sys_info", {"a PyTorch file of 2017", "Use newer weights (scripts/get_weights.sh)."}},

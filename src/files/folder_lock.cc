@@ -25,6 +25,16 @@
 namespace lockstep {
 namespace {
 
+// A claim takes three steps, none of which needs a lock of the file system:
+//
+// 1. List all claims. If the run of one may live, the folder is in use.
+//
+// 2. Create the claim with the next number. link() or O_EXCL lets only one process succeed.
+//
+// 3. List again. If a claim appeared beside ours that step 1 did not examine, withdraw ours.
+//
+// Only then are the claims of dead runs removed. They stay until the new claim exists. So a
+// claimant that looks at any moment meets a claim to examine.
 constexpr std::string_view kPrefix = "run.lock.";
 
 /// The contents of a claim; empty: it has gone, or this user may not read it. Throws UnreadableFile
@@ -49,6 +59,7 @@ struct Claim {
   std::int64_t number = 0;  ///< of the file
   std::string text;
 
+  // The last line counts, because name_run() appends to the file.
   std::string fact(const char* name) const {
     std::string last;
     for (const auto& [key, value] : named_values(text, " = "))
@@ -64,6 +75,8 @@ std::string own_job() {
   return job.empty() ? "" : fmt::format("{} {}", job, environment("SLURM_CLUSTER_NAME"));
 }
 
+// The facts that decide on other machines whether the run is gone, and a token. Process numbers
+// repeat, so only the token makes this text unique.
 std::string own_text() {
   return fmt::format(
       "host = {}\npid = {}\nstart = {}\nspace = {}\njob = {}\nrestart = {}\nsupervisor = {}\n"
@@ -121,12 +134,16 @@ bool is_of_this_machine(const Claim& claim) {
 
 /// Why the claim's run is gone; empty: it may live.
 std::string why_gone(const Claim& claim) {
+  // Here the process table answers at once, and the file's time does not matter. A stopped process
+  // is not gone.
   if (is_of_this_machine(claim)) {
     const int pid = claim.number_of("pid");
     const bool gone =
         pid <= 0 || Process(pid, claim.number_of("start")).condition() == Condition::gone;
     return gone ? "its process is gone" : "";
   }
+  // Elsewhere a later start by the same lockstep_run or SLURM job proves that the one before has
+  // ended. Without such a proof, only silence shows a dead run.
   const std::string job = own_job(), supervisor = environment("LOCKSTEP_SUPERVISOR");
   if (!supervisor.empty() && supervisor == claim.fact("supervisor") &&
       std::atoll(environment("LOCKSTEP_START").c_str()) > claim.number_of("start_number")) {
@@ -242,6 +259,7 @@ void FolderLock::claim(std::string_view purpose) {
     });
     if (!won) {
       ::unlink(file.c_str());
+      // Two claimants that saw each other both withdraw. Different pauses let one of them win.
       sleep_ms(1 + ::getpid() % kPause);
       continue;
     }
@@ -268,6 +286,8 @@ void FolderLock::name_run(const std::string& run) {
   OutputFile(file_, OutputFile::Mode::extend).write(fmt::format("run = {}\n", run));
 }
 
+/// A missing file of our own is no error by itself. If the process that took the folder over is
+/// gone again, no other one writes to it.
 void FolderLock::require_held() const {
   for (const Claim& claim : list_claims(directory_)) {
     if (claim.text.starts_with(text_) || !why_gone(claim).empty()) continue;

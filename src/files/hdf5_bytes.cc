@@ -17,7 +17,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are written as they are");
 
 hid_t type_of(std::uint64_t width) {
-  return width == 1 ? H5T_STD_U8LE : width == 4 ? H5T_STD_U32LE : H5T_STD_U64LE;
+  if (width == 1) return H5T_STD_U8LE;
+  return width == 4 ? H5T_STD_U32LE : H5T_STD_U64LE;
 }
 
 }  // namespace
@@ -37,6 +38,8 @@ Hdf5BytesWriter::Hdf5BytesWriter(std::filesystem::path path, std::vector<BytesAr
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CLOEXEC);
     struct stat status {};
     if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) fail_to("open", temporary_, errno);
+    // HDF5 has only set the size, so the file is sparse. This call reserves its blocks. Other
+    // errors mean that the file system cannot reserve any: then append() reports a full disk.
     const int error = ::posix_fallocate(descriptor_, 0, status.st_size);
     if (error == ENOSPC || error == EFBIG) fail_to("write", path_, error);
   } catch (...) {
@@ -51,6 +54,9 @@ Hdf5BytesWriter::~Hdf5BytesWriter() {
   ::unlink(temporary_.c_str());
 }
 
+// HDF5 writes only the description of the arrays. It fixes the place of each at once (EARLY) and
+// fills none with zeros (NEVER). So the numbers need no call of HDF5, whose lock would let one
+// thread work at a time.
 void Hdf5BytesWriter::lay_out() {
   const auto lock = lock_hdf5();
   keep_hdf5_quiet();
@@ -78,6 +84,7 @@ void Hdf5BytesWriter::lay_out() {
     const Hdf5Id set(check(H5Dcreate2(file, name.c_str(), type_of(array.width), space, H5P_DEFAULT,
                                       creation, H5P_DEFAULT)));
     if (count == 0) continue;
+    // An empty array has no place.
     const haddr_t offset = H5Dget_offset(set);
     require(offset != HADDR_UNDEF, "cannot write {}: HDF5 reserves no space", path_.string());
     array.offset = offset;
@@ -102,6 +109,7 @@ void Hdf5BytesWriter::commit() {
   for (const auto& [name, array] : arrays_)
     expect(written_[name] == array.bytes(), "an array is not complete");
   if (::fsync(descriptor_) != 0 && errno != EINVAL) fail_to("write", path_, errno);
+  // The file gets its name only after a reader has accepted it.
   const Hdf5BytesReader readable(temporary_);
   if (publish_file(temporary_.c_str(), path_.c_str()) != 0) fail_to("write", path_, errno);
   sync_directory(path_.parent_path());
@@ -139,6 +147,7 @@ Hdf5BytesReader::Hdf5BytesReader(std::filesystem::path path) : file_(std::move(p
         H5Tequal(type, type_of(array.width)) <= 0)
       refuse(fmt::format("array {} has numbers of another type", name));
     if (count > 0) array.offset = H5Dget_offset(set);
+    // Both come from the file. The first check keeps the product of the second within 64 bits.
     if (count > bytes / array.width || array.offset > bytes - array.bytes())
       refuse(fmt::format("array {} does not lie in the file", name));
     arrays_[name] = array;

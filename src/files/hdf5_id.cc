@@ -66,8 +66,12 @@ Hdf5Id open_hdf5(const std::filesystem::path& path, std::string& cause) {
 void require_hdf5_read(const std::filesystem::path& path) {
   constexpr std::string_view kErrno = "errno = ";  // HDF5 adds it to the failures of system calls
   const std::vector<Reason> found = reasons();
+  // The reasons are copied above, because the calls below forget them. A file that changes while it
+  // is read can fail in any way, so this check comes first.
   require_no_writer(path);
   for (const auto& [minor, text] : found) {
+    // Short memory is no damage. An older checkpoint must not take the place of this one because of
+    // it.
     if (minor == H5E_NOSPACE || minor == H5E_CANTALLOC) fail_to_read(path, ENOMEM);
     const std::size_t at = text.find(kErrno);
     const int error = at == text.npos ? 0 : std::atoi(text.c_str() + at + kErrno.size());

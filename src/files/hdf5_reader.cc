@@ -30,6 +30,8 @@ struct Hdf5Reader::Body {
   template <class Result>
   Result check(Result result, const std::string& what = "") const {
     if (result < 0) {
+      // Only what is left after this check is damage. A lack of memory or a busy file must not look
+      // like it.
       require_hdf5_read(path);
       fail_damaged(what + (what.empty() ? "" : ": ") + hdf5_cause());
     }
@@ -67,12 +69,16 @@ void Hdf5Reader::Body::list() {
     arrays[name] = shape_of(Hdf5Id(check(H5Dopen2(file, name.c_str(), H5P_DEFAULT), name)), name);
   }
   for (const std::string& name : objects.others) {
+    // Groups around an array are part of its name. Any other entry here is foreign: a type, an
+    // empty group, or attributes of an object.
     const auto inside = arrays.lower_bound(name + "/");
     if (inside == arrays.end() || !inside->first.starts_with(name + "/")) foreign = name;
   }
 }
 
 /// Throws Error if the file does not contain all numbers of that shape.
+/// The caller allocates memory for the shape, which a damaged file can make as large as it likes.
+/// So the bytes that the file stores for the array limit it.
 Shape Hdf5Reader::Body::shape_of(hid_t set, const std::string& name) {
   const Hdf5Id space(check(H5Dget_space(set), name));
   const int rank = check(H5Sget_simple_extent_ndims(space), name);
@@ -160,6 +166,7 @@ void Hdf5Reader::Body::read_attribute(const std::string& name) {
   const Hdf5Id space(check(H5Aget_space(attribute), name));
   const hssize_t count = H5Sget_simple_extent_npoints(space);
   if (count < 1 || (count > 1 && H5Tget_class(type) != H5T_STRING)) return;
+  // The size comes from the file, and memory of that size is allocated below.
   if (H5Tget_size(type) > bytes / count)
     fail("{} is damaged: it does not contain all of {}; use another file", path.string(), name);
   const auto read = [&]<class T>(hid_t as, T value) {
@@ -230,6 +237,7 @@ void Hdf5Reader::verify() const {
     require(shape.count() == 0 || body_->checked.contains(name),
             "{}: {} has no checksum, so Lockstep did not write it; use another file",
             body_->path.string(), name);
+    // HDF5 compares the checksum of each chunk when it reads the chunk.
     values.resize(shape.count());
     array(name, values);
   }

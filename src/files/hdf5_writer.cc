@@ -28,6 +28,7 @@ std::array<hsize_t, Shape::kMaxRank> chunk_of(const Shape& shape) {
   std::array<hsize_t, Shape::kMaxRank> chunk{};
   std::int64_t count = shape.count();
   for (int axis = 0; axis < shape.rank(); ++axis) {
+    // The first axes are cut first. So a chunk is mostly one piece of the array's memory.
     const std::int64_t cuts = std::clamp<std::int64_t>(ceil_div(count, kElements), 1, shape[axis]);
     const std::int64_t extent = ceil_div(shape[axis], cuts);
     count = count / shape[axis] * extent;
@@ -68,6 +69,8 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path) : body_(std::make_unique<Body
   body.check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110));
   // Not H5Fget_file_image: readers refuse its copy, which is marked as open for writing.
   H5FD_file_image_callbacks_t callbacks{};
+  // HDF5 grows the image by this callback, which notes where it lies. It would free the image when
+  // the file is closed, so image_free does nothing. The image outlives the file that way.
   callbacks.image_realloc = [](void* old, size_t bytes, H5FD_file_image_op_t,
                                void* image) -> void* {
     void* grown = std::realloc(old, bytes);
@@ -135,6 +138,8 @@ void Hdf5Writer::attribute(const std::string& name, const Hdf5Attribute& value) 
 void Hdf5Writer::commit() {
   auto lock = lock_hdf5();
   Body& body = *body_;
+  // The image is complete only after the flush, and its size is known only before the close. Its
+  // memory may be larger, because it grows in steps.
   body.check(H5Fflush(body.file, H5F_SCOPE_GLOBAL));
   const ssize_t bytes = body.check(H5Fget_file_image(body.file, nullptr, 0));  // only the size
   body.check(H5Fclose(std::exchange(body.file, -1)));

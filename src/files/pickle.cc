@@ -9,6 +9,12 @@
 namespace lockstep {
 namespace {
 
+// A pickle is a program for a machine with a stack and a memory of repeated values. Each row of
+// kInstructions is one instruction, and PickleReader is the machine.
+//
+// A file may come from anywhere, and a few of its bytes can ask for much memory. So every value,
+// item, mark and repeated value is counted by spend(). Values refer to each other and are not
+// copied. Otherwise a list that contains another one twice would double with each level.
 constexpr std::size_t kLongestName = 256;
 
 using Kind = PickleValue::Kind;
@@ -38,6 +44,7 @@ class PickleReader {
     stack_.push_back(&value);
     return value;
   }
+  // The value is counted before its items, which extend() counts.
   void push(Kind kind, const Values& items) {
     push(kind);
     extend(kind, items);
@@ -54,6 +61,7 @@ class PickleReader {
 
   /// The last value, of those after the last mark.
   PickleValue& top() const {
+    // Values below the last mark belong to an instruction that is still to come.
     require(stack_.size() > (marks_.empty() ? 0 : marks_.back()), "a value is missing");
     return *stack_.back();
   }
@@ -96,6 +104,7 @@ class PickleReader {
   void push_long(std::uint64_t count) {
     const std::string_view digits = take(count);
     std::uint64_t value = 0;
+    // No count, place or extent of a tensor needs more.
     if (count > sizeof value) {
       push(Kind::other);
       return;
@@ -115,12 +124,15 @@ class PickleReader {
     push(Kind::other);
   }
   void push_name(std::string_view module, std::string_view name) {
+    // A name is a copy of texts that a pickle can repeat for few bytes, so its length is limited.
     require(module.size() + name.size() <= kLongestName, "the name of a class is too long");
     push(Kind::name).text = fmt::format("{}.{}", module, name);
   }
   /// `values`: the function, and a list of the arguments.
   void push_call(const Values& values) {
     const Values& arguments = values[1]->items;
+    // A state_dict is an OrderedDict: a call, to whose result instructions for dicts add the
+    // weights.
     if (values[0]->text != "collections.OrderedDict") {
       PickleValue& object = push(Kind::object);
       object.function = values[0];
@@ -139,6 +151,8 @@ class PickleReader {
     memo_[key] = &top();
   }
   void remember_next() { remember(memo_.size()); }
+  // It makes no value, so it is not counted. The stack grows by one pointer for two bytes of the
+  // pickle.
   void recall(std::uint64_t key) {
     const auto found = memo_.find(key);
     require(found != memo_.end(), "it repeats a value that it does not have");

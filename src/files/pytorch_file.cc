@@ -16,6 +16,13 @@
 namespace lockstep {
 namespace {
 
+// Both formats contain one pickle of the saved object, and storages of numbers beside it. A tensor
+// in the pickle is a call of a function of torch. Its arguments name a storage, an offset, extents
+// and strides. read_archive() and read_old() find the storages, and tensor_of() the place of a
+// tensor in the file.
+//
+// Counts in a file can be any 64-bit number. So each product is compared by a division before it is
+// computed.
 using Kind = PickleValue::Kind;
 
 /// The name of a tensor for people.
@@ -63,6 +70,7 @@ StorageReference reference_in(const PickleValue& value) {
               id[2]->is(Kind::text),
           "its storage is not named");
   StorageReference reference{id[2]->text, type_of_storage(id[1]->text), 0, count_in(*id[4])};
+  // Only the older format has such parts.
   if (id.size() > 5 && id[5]->items.size() == 3) {  // a part: its key, offset and size
     reference.offset = count_in(*id[5]->items[1]);
     reference.count = count_in(*id[5]->items[2]);
@@ -85,6 +93,8 @@ Saved read_archive(const InputFile& input, TensorFile& tensors) {
   require(end - begin <= Pickle::kMostBytes, "its pickle has {} bytes", end - begin);
   require(crc32 == 0 || crc32_of(input, begin, end) == crc32, "its pickle has another checksum");
   Saved saved{std::make_unique<Pickle>(input.bytes(begin, end - begin)), {}};
+  // PyTorch names the folder after the file that it wrote, or "archive". So only this member shows
+  // it.
   const std::string folder = pickle->first.substr(0, pickle->first.rfind('/') + 1);
   if (const auto order = members.find(folder + "byteorder"); order != members.end())
     require(order->second.end - order->second.begin == 6 &&
@@ -114,6 +124,8 @@ Saved read_old(const InputFile& input) {
   const PickleValue* little = system->value().find("little_endian");
   require(little == nullptr || little->number == 1, "its numbers are big-endian");
   Saved saved{next(), {}};
+  // The storages at the end state their counts, but not their types. Only the references in the
+  // pickle do, so they decide how many bytes each storage has.
   std::map<std::string_view, std::uint64_t> widths;
   for (const PickleValue& value : saved.pickle->values()) {
     if (!value.is(Kind::reference) || is_class(value)) continue;
@@ -166,6 +178,9 @@ TensorFile::Tensor tensor_of(const PickleValue& value, const Saved& saved) {
   require(extents.size() == strides.size(), "its shape and its strides differ in length");
   const bool empty =
       std::ranges::any_of(extents, [](const PickleValue* extent) { return extent->number == 0; });
+  // Strides are any order of the numbers: transposed tensors, and views that repeat or skip some.
+  // `last` is the place of the last number, because the tensor ends there and not after count
+  // numbers.
   for (std::size_t axis = 0; axis < extents.size(); ++axis) {
     const std::uint64_t extent = count_in(*extents[axis]), stride = count_in(*strides[axis]);
     tensor.shape.push_back(extent);
@@ -197,6 +212,8 @@ TensorFile::Tensor tensor_of(const PickleValue& value, const Saved& saved) {
 
 /// The state_dict in the object that was saved.
 const PickleValue& find_weights(const std::filesystem::path& file, const PickleValue& saved) {
+  // Training programs nest it, such as {"model": {"state_dict": ...}}. The depth is limited,
+  // because a dict of a damaged file can contain itself.
   constexpr int kDeepest = 3;
   const PickleValue* weights = &saved;
   for (int depth = 0; depth < kDeepest; ++depth) {

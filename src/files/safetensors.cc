@@ -30,6 +30,7 @@ TensorFile::Tensor tensor_of(const nlohmann::json& entry, std::uint64_t begin, s
   for (const nlohmann::json& extent : extents) {
     require(extent.is_number_unsigned(), "its shape is no list of extents");
     const auto count = extent.get<std::uint64_t>();
+    // The division keeps the product within 64 bits. It also limits the memory for the numbers.
     require(count == 0 || bytes <= size / count, "its shape needs more bytes than the file has");
     tensor.shape.push_back(count);
     bytes *= count;

@@ -35,6 +35,8 @@ std::vector<float> floats(const TensorFile::Tensor& tensor, const std::string& b
   for (const std::int64_t extent : tensor.shape) count *= extent;
   std::vector<std::int64_t> index(tensor.shape.size(), 0);
   std::vector<float> values(count);
+  // An index counts up as the digits of a clock, the last axis first. `place` follows by the
+  // strides, so any view is read in row-major order.
   for (float& value : values) {
     T number;
     std::memcpy(static_cast<void*>(&number), bytes.data() + place * sizeof(T), sizeof(T));
@@ -75,6 +77,7 @@ void TensorFile::add(std::string name, Tensor tensor) {
   require(name.size() <= kLongestName, "its name has {} bytes", name.size());
   std::uint64_t numbers = 1;
   for (const std::int64_t extent : tensor.shape) numbers *= extent;
+  // Two numbers at both ends of a large sparse file would otherwise need memory of its length.
   require((tensor.end - tensor.begin) / kMostSpread <= numbers,
           "its {} numbers are spread over {} bytes", numbers, tensor.end - tensor.begin);
   const bool is_new = tensors_.emplace(plain_name(name), std::move(tensor)).second;
@@ -88,6 +91,7 @@ void TensorFile::check_part_at(const InputFile& input, std::uint64_t place) cons
   require(crc == 0 || crc32_of(input, begin, end) == crc,
           "{} is damaged: bytes {} to {} have another checksum. Copy or download it again.",
           one_line(file_.string()), begin, end);
+  // Each part is read for its checksum once, however many tensors lie in it.
   parts_.erase(part);
 }
 

@@ -55,6 +55,7 @@ std::string read_toml(const char* option, const std::filesystem::path& file, std
 toml::table parse_toml(const std::string& text, const std::string& file, const char* advice) {
   // toml++ 3.3 is undefined for some letters that TOML allows only in texts and comments, such as
   // U+0282 after a number. '?' is allowed at the same places. A byte order mark stays.
+  // The copy has as many bytes as the text. So the line of an error in it is the line of the text.
   std::string plain = text;
   const auto other = [](char c) { return static_cast<unsigned char>(c) > 127; };
   const std::size_t mark = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;

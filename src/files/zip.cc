@@ -21,12 +21,16 @@ struct Directory {
 /// The list of all members stands before the end of the archive (APPNOTE.TXT, 4.3.14 to 4.3.16).
 Directory find_directory(const InputFile& archive) {
   constexpr std::uint64_t kEnd = 22, kLocator = 20, kEnd64 = 56, kLongestComment = 0xffff;
+  // The record at the end has a comment of variable length, so its begin is only known by its mark.
+  // The last mark counts, because members can contain the mark too.
   const std::uint64_t size = std::min(archive.size(), kLocator + kEnd + kLongestComment);
   const std::string tail = archive.bytes(archive.size() - size, size);
   const std::size_t end = tail.rfind("PK\5\6");
   require(end != tail.npos && tail.size() - end >= kEnd, "its end is missing");
   Directory directory{number_at<std::uint32_t>(tail, end + 16),
                       number_at<std::uint32_t>(tail, end + 12)};
+  // An archive with numbers above 32 bits has a wider record, and its locator in front of the short
+  // one.
   if (end >= kLocator && tail.compare(end - kLocator, 4, "PK\6\7") == 0) {  // ZIP64
     const auto at = number_at<std::uint64_t>(tail, end - kLocator + 8);
     require(at <= archive.size() && archive.size() - at >= kEnd64, "its end is missing");
@@ -76,6 +80,7 @@ Entry take_entry(std::string_view& directory) {
               .header = number_at<std::uint32_t>(directory, 42)};
   std::uint64_t stored = number_at<std::uint32_t>(directory, 20);
   std::uint64_t& bytes = entry.member.end = number_at<std::uint32_t>(directory, 24);
+  // The extra field has only those values that did not fit, in the order of this list.
   widen(directory.substr(kHeader + name, extra), {&bytes, &stored, &entry.header});
   const bool encrypted = number_at<std::uint16_t>(directory, 8) & 1;
   entry.stored = number_at<std::uint16_t>(directory, 10) == 0 && !encrypted && stored == bytes;
@@ -86,6 +91,8 @@ Entry take_entry(std::string_view& directory) {
 /// Sets where the bytes of an entry lie. `limit`: where the directory begins.
 void locate(const InputFile& archive, std::uint64_t limit, Entry& entry) {
   constexpr std::uint64_t kHeader = 30;  // 4.3.7
+  // The place follows from the header in front of the member. Its extra field may be longer than
+  // the one in the directory: PyTorch pads it to align the numbers.
   const std::uint64_t bytes = entry.member.end;
   require(entry.header <= limit && limit - entry.header >= kHeader && bytes <= limit,
           "{} lies outside of it", one_line(entry.name));
@@ -113,6 +120,8 @@ std::map<std::string, FilePart> zip_members(const InputFile& archive) {
     require(members.emplace(entry.name, entry.member).second, "{} is in it twice",
             one_line(entry.name));
   }
+  // TensorFile finds the part around a byte by where parts begin, so they must be disjoint. It also
+  // bounds what an archive can ask a reader to load: no byte counts twice.
   require(places.size() == members.size(), "two of its members overlap");
   std::uint64_t end = 0;
   for (const auto& [begin, next] : places) {

@@ -125,6 +125,7 @@ struct Console::Body {
   /// Without stdio, whose functions do not continue after a signal. Flushes stdio first.
   void print(std::string_view text) {
     if (gone) return;
+    // Other code may have printed by stdio, and its text belongs in front.
     std::fflush(out);
     while (!text.empty()) {
       pollfd poll{output.descriptor(), POLLOUT, 0};
@@ -171,6 +172,8 @@ Console::~Console() {
 
 void Console::line(const std::string& text) {
   Body& body = *body_;
+  // One write replaces the bar, prints the line and draws the bar again. So lines of other
+  // processes rarely come between.
   std::string all = body.bar.empty() ? "" : "\r\033[K";
   all += printable(text) + '\n';
   body.print(all + body.bar);
@@ -184,6 +187,7 @@ void Console::progress(std::int64_t done, std::int64_t total, std::string_view n
   Body& body = *body_;
   if (!body.bars) return;
   const double now = now_seconds();
+  // The complete bar is drawn whatever the time. Otherwise a run would end with an incomplete one.
   if (body.first < 0) {
     body.begin = now;
     body.first = done;

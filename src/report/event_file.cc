@@ -45,6 +45,7 @@ struct EventFile::Body {
   void add(proto::Event& event) {
     event.set_wall_time(wall_time());
     const std::string bytes = event.SerializeAsString();
+    // The length has a checksum of its own. So a reader never skips by a damaged length.
     const std::size_t begin = buffer.size();
     put(buffer, static_cast<std::uint64_t>(bytes.size()));
     put(buffer, masked_crc32c(std::string_view(buffer).substr(begin)));
@@ -70,6 +71,8 @@ EventFile::EventFile(const std::filesystem::path& directory, std::int64_t keep_b
   version.set_file_version("brain.Event:2");
   body_->add(version);
   if (keep_below_step >= 0) {
+    // TensorBoard takes this event as a restart: it drops the later steps that earlier files
+    // contain.
     proto::Event start;
     start.set_step(keep_below_step);
     start.mutable_session_log()->set_status(proto::SessionLog::START);

@@ -73,6 +73,8 @@ Histogram histogram(std::span<const float> values) {
     result.sum += sums.sum[lane];
     result.sum_squares += sums.sum_squares[lane];
   }
+  // Buckets arrive in ascending order: negative ones from the largest magnitude down, then positive
+  // ones. A run of empty buckets only moves the edge of the last one.
   const auto add = [&](int bucket, double right) {
     const std::uint64_t count = sums.counts[bucket];
     const bool after_empty = result.counts.empty() || result.counts.back() == 0;

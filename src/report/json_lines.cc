@@ -34,6 +34,8 @@ const std::filesystem::path& keep_lines(const std::filesystem::path& path,
                                         std::int64_t keep_below_step, std::string_view redone) {
   if (const auto before = read_file(path)) {
     const std::string kept = kept_lines(*before, keep_below_step, redone);
+    // The file is written anew only if a line goes. Nothing may write it meanwhile, because such a
+    // line would be lost.
     if (kept == *before) return path;
     require_no_writer(path);
     replace_file(path, kept);
@@ -80,6 +82,7 @@ void JsonLines::flush() { write_pending(file_, pending_); }
 
 std::filesystem::path set_logs_aside(const std::filesystem::path& directory) {
   try {
+    // create_directory() returns false for a name that exists, so two starts never share a folder.
     std::filesystem::path aside;
     for (int n = 1;; ++n) {
       aside = directory / fmt::format("earlier-{}", n);

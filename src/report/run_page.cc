@@ -23,6 +23,7 @@ constexpr std::size_t kMostRows = 1600;  // of a kind; more have only their extr
 /// and the most of these columns.
 std::vector<std::size_t> shown_rows(const MetricRows& rows) {
   constexpr std::size_t kPerPart = 7;
+  // Rows at equal distances would hide a single spike. So each part keeps its extremes.
   const std::size_t parts = rows.count <= kMostRows ? rows.count : kMostRows / kPerPart;
   std::set<std::size_t> shown;
   for (std::size_t part = 0; part < parts; ++part) {
@@ -130,10 +131,14 @@ std::string page_of(const std::string& title, const ordered_json& data) {
   std::string page = kPage;
   const auto insert = [&](std::string_view mark, const std::string& text, bool is_json) {
     std::string safe;
-    for (const char c : text)
-      safe += c != '<' && c != '&' && c != '>' ? std::string(1, c)
-              : is_json                        ? fmt::format("\\u{:04x}", static_cast<int>(c))
-                                               : fmt::format("&#{};", static_cast<int>(c));
+    for (const char c : text) {
+      const int code = c;
+      if (c != '<' && c != '&' && c != '>') {
+        safe += c;
+      } else {
+        safe += is_json ? fmt::format("\\u{:04x}", code) : fmt::format("&#{};", code);
+      }
+    }
     page.replace(page.find(mark), mark.size(), safe);
   };
   insert("@DATA@", json_text(data), true);  // before the title, which may contain the mark

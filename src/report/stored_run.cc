@@ -13,6 +13,9 @@
 namespace lockstep {
 namespace {
 
+// The files may be of a run that still writes, was killed, or comes from another version or another
+// person. So each part is read for itself, and damaged parts are absent. Only a file that cannot be
+// read now is an error.
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
@@ -54,6 +57,7 @@ void add_row(const nlohmann::json& object, MetricRows& rows) {
     const bool more = rows.columns.size() < kMostColumns || rows.columns.contains(name);
     if (name == "kind" || !more) continue;
     auto& column = rows.columns[name];
+    // Rows of one kind may have different members. Earlier rows without this one have NaN.
     column.resize(rows.count, kNaN);
     column.push_back(value.is_number() ? value.get<double>() : kNaN);
   }
@@ -70,6 +74,7 @@ void read_metrics(const fs::path& file, StoredRun& run) {
     const std::string kind = text_in(object, "/kind");
     if (kind.empty()) continue;
     if (const double time = number(object, "/time"); !std::isnan(time)) {
+      // A line of kind "run" begins a start. The time since the line before it was no training.
       if (kind == "run" && time > last) paused += time - last;
       last = run.last_sign = time;
       object["time"] = last - paused;
@@ -150,6 +155,7 @@ ordered_json number_json(double value) {
 ordered_json results_of(const StoredRun& run) {
   const ordered_json& summary = run.summary;
   const MetricRows &train = run.of("train"), &evaluation = run.of("evaluation");
+  // A run that still trains, or was killed, has no summary. Then its rows give the results.
   double best = kNaN, best_step = kNaN;
   for (std::size_t i = 0; i < evaluation.count; ++i) {
     const double top1 = evaluation.at("top1", i), loss = evaluation.at("loss", i);

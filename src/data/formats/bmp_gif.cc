@@ -5,6 +5,8 @@
 
 #include "src/data/formats/formats.h"
 
+// Only these two formats are compiled in. The names stay in this file, so another copy of stb_image
+// in the program does no harm.
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
 #define STBI_ONLY_BMP
@@ -55,6 +57,8 @@ bool has_whole_frame(Bytes file) {
     const std::int64_t value = number_at(file, flags, 1);
     return (value & 0x80) != 0 ? std::size_t{6} << (value & 7) : 0;
   };
+  // A GIF is a row of blocks: ',' begins a frame, and '!' an extension with a label. The data of
+  // both are pieces, each after a byte with its length, until a piece of length 0.
   std::size_t at = kHeader + colours(10);
   while (at < file.size()) {
     const bool frame = file[at] == ',';

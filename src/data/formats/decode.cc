@@ -41,6 +41,7 @@ struct Format {
 
 /// The first row that matches counts. Rows without a reader say what a file is instead of an image.
 const Format& format_of(const EncodedImage& file) {
+  // The bytes decide and not the name, because files often have the ending of another format.
   static const Format kFormats[]{
       {"\xff\xd8\xff", "a JPEG file", jpeg_reader()},
       {"\x89PNG\r\n\x1a\n", "a PNG file", png_reader()},

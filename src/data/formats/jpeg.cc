@@ -1,4 +1,4 @@
-// JPEG by libjpeg-turbo, which reports errors by a call that must not reorientation.
+// JPEG by libjpeg-turbo, which reports errors by a call that must not return.
 #include <cstdio>
 // clang-format off
 #include <jpeglib.h>
@@ -16,6 +16,9 @@
 namespace lockstep {
 namespace {
 
+// libjpeg is C, and no exception may pass through its frames. So leave() jumps back into decode(),
+// which frees libjpeg's memory and returns false. A jump skips destructors. So all objects that own
+// memory belong to its callers.
 struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf out;
@@ -48,6 +51,7 @@ int orientation_in(std::span<const std::uint8_t> marker) {
       value |= std::size_t{tiff[at + i]} << 8 * (little ? i : bytes - 1 - i);
     return value;
   };
+  // number() is 0 beyond the end, so damaged offsets find no entry.
   const std::size_t directory = number(4, 4), entries = number(directory, 2);
   for (std::size_t i = 0; i < entries; ++i) {
     const std::size_t entry = directory + 2 + 12 * i;
@@ -164,6 +168,7 @@ void read_pixels(jpeg_decompress_struct& info, const Wanted& wanted, Decoded& de
   decoded.whole = {info.output_height, info.output_width, 3};
   Box& region = decoded.region;
   region = region_of(info, wanted, decoded);
+  // libjpeg moves the left edge to a block and returns the region that it decodes.
   if (region.width < decoded.whole.width) {
     auto left = static_cast<JDIMENSION>(region.left), width = static_cast<JDIMENSION>(region.width);
     jpeg_crop_scanline(&info, &left, &width);
@@ -176,6 +181,8 @@ void read_pixels(jpeg_decompress_struct& info, const Wanted& wanted, Decoded& de
   if (region.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(region.top));
   JSAMPROW to = decoded.image.pixels.data();
   for (std::int64_t i = 0; i < region.height; ++i, to += row) jpeg_read_scanlines(&info, &to, 1);
+  // It is an error to finish before the last line. jpeg_destroy_decompress() frees everything in
+  // either case.
   if (info.output_scanline == info.output_height) jpeg_finish_decompress(&info);
 }
 
@@ -194,6 +201,7 @@ bool decode(const EncodedImage& file, const Wanted& wanted, JpegErrors& errors, 
   jpeg_save_markers(&info, JPEG_APP0 + 1, 0xffff);
   jpeg_read_header(&info, TRUE);
   decoded.image.size = {info.image_height, info.image_width, 3};
+  // require_size() throws, which would leave libjpeg's memory behind. So the caller calls it.
   decoded.too_large = !is_allowed(info.image_height, info.image_width);
   for (auto* marker = info.marker_list; marker != nullptr; marker = marker->next) {
     if (decoded.exif == 1) decoded.exif = orientation_in({marker->data, marker->data_length});
@@ -227,6 +235,8 @@ ImagePart decode_jpeg_part(const EncodedImage& file, const Box& box, int edge) {
   // The smallest shorter edge from which the part can still be cut without enlarging it.
   const double scale = static_cast<double>(edge) / std::min(box.height, box.width);
   const int least = static_cast<int>(std::ceil(scale * std::min(size.height, size.width)));
+  // The image is only a region of the file now. So the part is scaled as the whole image was, then
+  // moved by the region's corner.
   Decoded decoded = decode(file, {.pixels = true, .least = least, .part = &box});
   const Orientation orientation(decoded.exif);
   Box part = scaled(box, size, orientation.size(decoded.whole));

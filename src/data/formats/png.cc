@@ -57,6 +57,7 @@ std::vector<std::uint8_t> encode_png(const Image& image) {
                                                image.pixels.data(), 0, nullptr);
     require(good != 0, "cannot make a PNG picture: {}", png.message);
   };
+  // The first call only returns the size, the second writes.
   png_alloc_size_t size = 0;
   write(nullptr, size);
   std::vector<std::uint8_t> bytes(size);

@@ -47,6 +47,8 @@ Alpha alpha_of(const EncodedImage& file, TIFF* opened) {
 Tiff open_tiff(const EncodedImage& file) {
   constexpr tmsize_t kMost = tmsize_t{1} << 30;  // bytes of one buffer of libtiff
   const auto silent = [](TIFF*, void*, const char*, const char*, va_list) { return 1; };
+  // A file in memory needs no callbacks for reads, as TIFFClientOpen() would. No folder contains
+  // its name.
   const int memory = ::memfd_create("image.tif", MFD_CLOEXEC);
   if (memory < 0 ||
       ::write(memory, file.bytes.data(), file.bytes.size()) != std::ssize(file.bytes)) {
@@ -91,11 +93,14 @@ ImageSize tiff_size(const EncodedImage& file) {
 Image decode_tiff(const EncodedImage& file) {
   const Tiff tiff = open_tiff(file);
   std::vector<std::uint32_t> pixels(std::size_t{tiff.height} * tiff.width);
+  // Asked for the file's own orientation, libtiff moves no pixel. It could only mirror images, and
+  // upright() turns them too.
   if (TIFFReadRGBAImageOriented(tiff.file.get(), tiff.width, tiff.height, pixels.data(),
                                 tiff.orientation, /*stop_on_error=*/1) == 0)
     fail_image(file.name, "its TIFF data are damaged");
   Image image{{tiff.height, tiff.width, 3}, {}};
   image.pixels.reserve(3 * pixels.size());
+  // White shows through: products with alpha only need the rest of white added.
   for (const std::uint32_t pixel : pixels) {
     const std::uint32_t share = tiff.alpha == Alpha::none ? 255 : TIFFGetA(pixel);
     for (std::uint32_t value : {TIFFGetR(pixel), TIFFGetG(pixel), TIFFGetB(pixel)}) {

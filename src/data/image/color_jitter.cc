@@ -25,9 +25,12 @@ void turn_hue(float* rgb, float turns) {
   const float r = rgb[0], g = rgb[1], b = rgb[2], most = std::max({r, g, b}),
               least = std::min({r, g, b}), range = most - least;
   if (range == 0) return;
+  // From RGB to HSV, and back with another hue. The cases are the six sectors of the colour circle.
   const float saturation = range / most, rc = (most - r) / range, gc = (most - g) / range,
               bc = (most - b) / range;
-  float hue = most == r ? bc - gc : most == g ? 2 + rc - bc : 4 + gc - rc;
+  float hue = 4 + gc - rc;  // blue is the largest
+  if (most == g) hue = 2 + rc - bc;
+  if (most == r) hue = bc - gc;
   hue = hue / 6 + 1 + turns;
   hue = (hue - std::floor(hue)) * 6;
   const float sector = std::floor(hue), f = hue - sector, p = most * (1 - saturation),
@@ -104,6 +107,8 @@ std::string ColorJitter::text() const {
 
 void ColorJitter::apply(Image& image, Random& random) const {
   if (bounds == decltype(bounds){}) return;
+  // The changes do not commute, so torchvision applies them in random order. All numbers are drawn
+  // whatever the bounds are.
   std::array<int, 4> order{0, 1, 2, 3};
   for (std::uint32_t i = 4; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   constexpr void (*kAdjust[])(Image&, float){adjust_brightness, adjust_contrast, adjust_saturation,

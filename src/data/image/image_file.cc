@@ -103,6 +103,9 @@ std::uint32_t check_image(const std::filesystem::path& path, bool whole) {
   const InputFile file = open_image(path);
   const std::int64_t size = size_of(file);
   if (!whole) {
+    // Two reads of a few kilobytes find most damage: a header that is none, and a file that was
+    // cut. A file that fails either is read as a whole. Its header may be long, or data may follow
+    // its end.
     const Bytes head = read(file, 0, std::min(size, kHead));
     bool good = true;
     try {

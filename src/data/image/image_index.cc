@@ -65,6 +65,7 @@ void require_images(const ImageIndex& index, const Split& split) {
   const LabelledFiles &train = index.parts[kTrain], &validation = index.parts[kValidation];
   const std::vector<std::string> kinds = left_out(index);
   const std::string others = kinds.empty() ? "" : fmt::format(" ({})", fmt::join(kinds, " "));
+  // An empty half of a divided part is reported below, by an error that names --validation.
   const bool divided = split.any() && !validation.folder.empty();
   for (const LabelledFiles& part : index.parts) {
     const bool one_of_two = divided && (&part == &validation || validation.size() > 0);
@@ -136,6 +137,8 @@ void remove(const Damage& damage, ImageIndex& index) {
 template <class Read>
 ImageIndex find(const DataSource& source, const Read& read) {
   const HostRanks& host = source.host;
+  // One rank reads the folders, so all ranks of the host have one list even if a file appears
+  // meanwhile. Then each checks its share of the files and gets the results of all.
   const auto first =
       host.gather([&] { return host.rank == 0 ? packed(read(source)) : std::string(); });
   ImageIndex index;
@@ -150,6 +153,7 @@ ImageIndex find(const DataSource& source, const Read& read) {
     damage.merge(more.damage);
     checksums.insert(checksums.end(), more.checksums.begin(), more.checksums.end());
   }
+  // The shares of the ranks follow each other, so their checksums are those of all parts in order.
   auto next = checksums.begin();
   for (LabelledFiles& part : index.parts) {
     part.checksums.assign(next, next + part.size());
@@ -176,6 +180,7 @@ ImageIndex index_of(Rows all) {
     index.parts[part].folder = all.folders[part];
     index.parts[part].classes = all.classes.size();
   }
+  // Rows are sorted by class, so the search is rare.
   auto label = all.classes.begin();  // of the row before, mostly
   for (Row& row : all.rows) {
     if (*label != row.label) label = std::ranges::find(all.classes, row.label);
@@ -233,6 +238,7 @@ ImageIndex read_test_images(const DataSource& source, const DataOfCheckpoint& tr
   require_known_classes(all.folders[part], all.classes, trained.class_names);
   all.classes = trained.class_names;
   ImageIndex index = index_of(std::move(all));
+  // The run trained on the other rows, so they are not evaluated.
   if (part == kValidation) index.parts[kTrain] = {};
   return index;
 }

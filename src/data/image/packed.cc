@@ -34,6 +34,8 @@ using PartIndices = std::array<PartIndex, kParts>;
 /// The names of the parts in a file.
 constexpr std::array<const char*, kParts> kGroups{"train", "val", "test"};
 
+// The index has a checksum of its own, because HDF5's contiguous arrays have none. Each image has
+// one in the index. So damage ends neither in another label nor in another image.
 std::uint32_t checksum_of(const PartIndices& parts, const std::string& classes,
                           std::uint64_t others) {
   std::uint32_t all = 0;
@@ -100,6 +102,8 @@ struct PackedFile : Hdf5BytesReader {
               std::ranges::count(index.names, '\0') == std::ssize(index.ends),
           "its arrays have different lengths");
     LabelledFiles files{.folder = (path() / name).string(), .classes = classes, .packed = true};
+    // The numbers are checked although their checksum is right. Another program may have written
+    // both.
     std::uint64_t begin = 0;
     std::size_t at = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -128,6 +132,8 @@ class PackedImages : public EncodedImages {
   Bytes read(std::int64_t index) const override {
     Bytes bytes(files().bytes[index]);
     file_->read(images_, ends_[index] - bytes.size(), bytes);
+    // A file that was replaced during the run is an error for all images. An unchanged one has a
+    // damaged image, which a run may skip.
     if (crc32c_of(bytes) != files().checksums[index]) {
       require(std::filesystem::last_write_time(file_->path()) == time_,
               "{} has changed during the run. Restore it.", file_->path().string());
@@ -209,6 +215,8 @@ std::uint64_t pack_images(const DataSource& source, const std::filesystem::path&
     arrays.push_back({group + "crc32c", count, 4});
     arrays.push_back({group + "names", parts[part].names.size()});
   }
+  // All sizes are known from the search. So the file is laid out first, and one image at a time is
+  // in memory.
   Hdf5BytesWriter writer(path, std::move(arrays));
   for (std::size_t part = 0; part < kParts; ++part)
     if (index.parts[part].size() > 0)
@@ -245,6 +253,7 @@ namespace {
 
 std::int64_t usual_edge_of(const std::filesystem::path& file) {
   try {
+    // Without a size open() would refuse. The images are not resized here, so any size serves.
     return usual_edge(*open({.place = {{file}}, .images = {.size = 1}}).images[kTrain]);
   } catch (const Error&) {  // opening the data set reports it
     return 0;

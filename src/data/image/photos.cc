@@ -14,12 +14,18 @@
 namespace lockstep {
 namespace {
 
+// Three stages lead from a file to a sample. EncodedFiles reads the bytes, and notices a file that
+// has changed. DecodedPhotos decodes and resizes it for a network that was trained on photos.
+// DecodedFiles does so for a network of another data set: its samples are bytes, which samples.cc
+// treats as those of that set.
 class EncodedFiles : public EncodedImages {
  public:
   using EncodedImages::EncodedImages;
   std::vector<std::uint8_t> read(std::int64_t index) const override {
     const std::string path = files().path(index);
     std::vector<std::uint8_t> bytes = read_image_bytes(path);
+    // The identity of the data was made at start. A file that changed since then would make this
+    // run differ from its resume.
     if (!files().bytes.empty()) {
       require(bytes.size() == files().bytes[index],
               "{} has changed during the run: it had {} bytes and has {}. Restore it.",
@@ -78,9 +84,13 @@ class DecodedPhotos : public Dataset {
       const bool mirrors = options_.flip == "horizontal" || options_.flip == "both",
                  inverts = options_.flip == "vertical" || options_.flip == "both";
       box = random_box(size, options_.crop_area, *random);
+      // Both numbers are drawn with every --flip, so the option changes neither the crop nor the
+      // colours.
       mirrored = random->below(2) == 1 && mirrors;
       inverted = random->below(2) == 1 && inverts;
     }
+    // A lower resolution decodes faster, and the pixels are averaged anyway. Evaluation decodes in
+    // full, because its accuracy is compared with that of other programs.
     const ImagePart part = decode_part(file, name, box, random != nullptr ? edge : 0);
     Image seen{{edge, edge, 3}, std::vector<std::uint8_t>(std::int64_t{3} * edge * edge)};
     resize(part.image, part.box, edge, edge, seen.pixels.data());
@@ -107,6 +117,8 @@ class DecodedPhotos : public Dataset {
         out[i] = T((grey_of(from) - mean[0]) * factor[0]);
       return;
     }
+    // Three channels do not divide a vector. Blocks of 16 pixels do, with means and factors in
+    // their order.
     constexpr std::size_t kBlock = 48;  // values; vectors of any width divide it
     std::array<float, kBlock> means, factors;
     for (std::size_t i = 0; i < kBlock; ++i) {
@@ -182,6 +194,7 @@ std::int64_t usual_edge(const EncodedImages& images) {
   std::vector<std::int64_t> edges;
   const std::int64_t all = images.files().size(), count = std::min(kMost, all);
   for (std::int64_t i = 0; i < count; ++i) {
+    // Files are sorted by class, so the images are spread over the classes.
     const std::int64_t index = i * all / count;
     try {
       const ImageSize size = image_size(images.read(index), images.files().path(index));

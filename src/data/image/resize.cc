@@ -10,6 +10,9 @@ namespace lockstep {
 namespace {
 
 /// The input pixels that each output pixel sees, and their weights, which add up to 1.
+/// The weights of the two directions are independent. So each output line is a weighted sum of
+/// input lines, of which each output pixel is a weighted sum. Lines come first, because
+/// neighbouring values of a line fill vectors.
 struct Taps {
   std::vector<std::int64_t> first;
   std::vector<int> count;
@@ -18,6 +21,8 @@ struct Taps {
 };
 
 Taps taps_of(std::int64_t from, std::int64_t to) {
+  // A triangle as wide as two output pixels lets all input pixels count when an image shrinks.
+  // Plain interpolation would skip some, and fine patterns would turn into others.
   const double step = static_cast<double>(from) / to, reach = std::max(step, 1.0);
   Taps taps;
   taps.most = static_cast<std::int64_t>(2 * reach) + 2;
@@ -81,6 +86,7 @@ Box random_box(const ImageSize& image, double least_area, Random& random) {
     box.left = random.below(image.width - box.width + 1);
     return box;
   }
+  // A very long or very high image fits none of the ten ratios.
   const double ratio = std::clamp(width / height, kLeastRatio, kMostRatio);
   Box box{0, 0, image.height, image.width};
   if (width / height < ratio) box.height = std::llround(width / ratio);
@@ -116,6 +122,8 @@ void resize(const Image& image, const Box& box, std::int64_t height, std::int64_
     for (std::int64_t x = 0; x < width; ++x, out += 3) {
       const float *from = line.data() + 3 * columns.first[x],
                   *weights = &columns.weights[columns.most * x];
+      // Four values fill a vector, and three do not. The fourth is that of the next pixel and is
+      // dropped. 0.5 rounds to the nearest integer.
       float sum[4] = {0.5f, 0.5f, 0.5f, 0.5f};
       for (int i = 0; i < columns.count[x]; ++i, from += 3)
         for (int c = 0; c < 4; ++c) sum[c] += weights[i] * from[c];

@@ -19,6 +19,7 @@ void adjust_sharpness(Image& image, float factor) {
   const std::int64_t height = image.size.height, row = 3 * image.size.width;
   if (height < 3 || row < 9) return;
   const std::vector<std::uint8_t> before = image.pixels;
+  // The filter has 3 x 3 weights, 5 in the middle and 1 around it. Pixels at the edges stay.
   for (std::int64_t y = 1; y + 1 < height; ++y) {
     for (std::int64_t i = 3; i + 3 < row; ++i) {
       const std::uint8_t* at = &before[y * row + i];

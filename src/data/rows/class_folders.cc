@@ -18,6 +18,11 @@
 namespace lockstep {
 namespace {
 
+// A folder of a user contains classes, or parts with classes in them, or one more folder around
+// these. Only names and contents can tell. folders_in() sorts the folders of one level into parts
+// and classes. parts_in() also accepts longer names of parts. refuse_parts() and look_inside() turn
+// the wrong guesses that users make into errors with the right path. Otherwise a network would
+// learn "train" and "test" as two classes.
 namespace fs = std::filesystem;
 
 /// The entries of a folder, sorted by name, without those of systems and tools.
@@ -41,6 +46,8 @@ Listing entries_of(const fs::path& folder) {
     const dirent* entry = ::readdir(directory.get());
     if (entry == nullptr) break;
     if (is_of_system(entry->d_name)) continue;
+    // A link that leads to nothing, or a file that was removed meanwhile, is a file of 0 bytes. Its
+    // check names it later.
     struct stat status {};  // of what a link leads to
     if (::fstatat(::dirfd(directory.get()), entry->d_name, &status, 0) != 0) status = {};
     errno = 0;
@@ -75,6 +82,8 @@ void add_files(const fs::path& folder, const std::string& prefix, std::set<fs::p
 /// Whether the folder is that of runs, which --run makes, and no class of this name.
 bool holds_runs(const fs::path& folder) {
   if (folder.filename() != "runs") return false;
+  // A data set may have a class "runs" of images. A folder of --run has no images, or a
+  // configuration beside those that a user has put there.
   const std::vector<FoundFile> files = files_of_class(folder);
   const auto is_image = [](const FoundFile& file) { return has_image_name(file.name); };
   const auto is_config = [](const FoundFile& file) { return file.name.ends_with("/config.toml"); };
@@ -98,6 +107,8 @@ void Folders::refuse_parts() const {
     parts.insert(part_in(name));
     if (inside.size() > 1 || inside.contains({})) continue;
     const Listing inner = entries_of(path / name);
+    // Classes with equal folders in each look like parts. An empty list marks a class that contains
+    // more than folders.
     inside.insert(inner.has_folders_only() ? inner.folders : std::vector<std::string>());
   }
   const bool named = parts.size() > 1 && !parts.contains(std::nullopt);
@@ -128,6 +139,8 @@ Folders folders_in(const fs::path& folder) {
 Folders parts_in(const fs::path& folder) {
   Folders found = folders_in(folder);
   const auto named = found.parts;
+  // A name such as "imagenet-train" is a part only if no folder has the part's own name. It must
+  // also contain folders and no images, because classes can have such names.
   std::erase_if(found.classes, [&](const std::string& name) {
     const auto part = part_in(name);
     if (!part || !named[*part].empty() || !entries_of(folder / name).has_folders_only())
@@ -150,6 +163,8 @@ std::vector<FoundFile> files_of_class(const fs::path& folder) {
   std::set<fs::path> entered;
   std::vector<FoundFile> files;
   std::error_code error;
+  // The folders around the class count as read already. Otherwise a link to one of them would add
+  // all other classes to this one.
   for (fs::path inner = fs::canonical(folder, error); !error && inner.has_relative_path();) {
     inner = inner.parent_path();
     entered.insert(inner);
@@ -161,6 +176,8 @@ std::vector<FoundFile> files_of_class(const fs::path& folder) {
 void add_classes(const Folders& inner, SetPart part, const DataSource& source,
                  bool (*wanted)(const fs::path&), Rows& all, const std::string& prefix) {
   const std::vector<std::string>& classes = inner.classes;
+  // Threads fill one list for each class. The lists are joined in the order of classes, so the
+  // result does not depend on the threads.
   std::vector<std::vector<FoundFile>> found(classes.size());
   read_in_parallel(source.threads, std::ssize(found), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -251,6 +268,8 @@ void add_folder(const DataSource& source, const fs::path& folder, bool tested,
   if (has_train) {
     for (const std::string& name : root.classes) unused.push_back((folder / name).string());
   } else if (!tested || parts.empty()) {
+    // Without train/ these folders would be the classes. First it is checked whether another folder
+    // level was meant.
     if (tested || root.classes.size() < 2 || (!source.validation.any() && parts.empty()))
       look_inside(root);
     root.refuse_parts();
@@ -271,6 +290,8 @@ void add_folder(const DataSource& source, const fs::path& folder, bool tested,
   const auto prefix = [](const fs::path& path) { return path == "." ? "" : path.string() + "/"; };
   const std::size_t before = all.rows.size();
   for (const auto& [part, inner] : parts) {
+    // Names from several folders must differ and tell where the file lies. So they are relative to
+    // the first folder.
     const std::string within = prefix(place) + prefix(inner.path.lexically_relative(root.path));
     add_classes(inner, part, source, has_image_name, all, several ? within : "");
     for (const fs::path& path : inner.parts)

@@ -16,6 +16,9 @@
 namespace lockstep {
 namespace {
 
+// A table goes through four steps: read its rows, merge repeated ones, find the files, and arrange
+// the rows. After the last one they look like rows of class folders. So the same images give the
+// same identity, whether a table or folders name their classes.
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFileNames[] = {"file", "file_name", "filename", "path", "image"};
@@ -35,6 +38,8 @@ std::string name_in(const fs::path& root, const fs::path& real_root, const fs::p
   const fs::path path = (folder / file).lexically_normal();
   if (!fs::path(file).is_absolute()) return path.lexically_relative(root.lexically_normal());
   std::error_code missing;  // links to the folder are the same folder
+  // Only the folder is resolved. The file may be a link too, and its own name is the one in the
+  // table.
   const fs::path real = fs::weakly_canonical(path.parent_path(), missing) / path.filename();
   const std::string name = real.lexically_relative(real_root).string();
   return name.empty() || name.starts_with("..") ? path.string() : name;
@@ -95,6 +100,8 @@ std::int64_t merge(Rows& all) {
   std::vector<Row>& rows = all.rows;
   std::ranges::sort(rows, {},
                     [](const Row& row) { return std::tie(row.name, row.source, row.line); });
+  // Rows with one file are neighbours now. Two classes of one file would make the result depend on
+  // their order, so they are an error.
   const auto end = std::unique(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
     if (a.name != b.name) return false;
     const auto check = [&](const char* what, const auto& first, const auto& second) {
@@ -114,6 +121,8 @@ std::int64_t merge(Rows& all) {
 /// Sets the sizes of the files. Throws Error if some do not exist. Returns the number of images in
 /// the folder that no row names.
 std::int64_t find_files(const DataSource& source, Rows& all) {
+  // One walk through the folder finds the sizes of nearly all files, and the images that no row
+  // names. Files elsewhere need a look of their own.
   std::unordered_map<std::string, std::uint64_t> found;
   for (FoundFile& file : files_of_class(source.place.folder()))
     found.emplace(std::move(file.name), file.bytes);
@@ -131,6 +140,7 @@ std::int64_t find_files(const DataSource& source, Rows& all) {
     }
   });
   const auto is_missing = [](const Row& row) { return row.bytes == kMissing; };
+  // The first row of the table that lacks its file is the one that a user can find.
   const auto lost = std::ranges::min_element(
       rows, {}, [&](const Row& row) { return std::tuple(!is_missing(row), row.source, row.line); });
   require(!is_missing(*lost),
@@ -203,6 +213,8 @@ Rows read_image_rows(const DataSource& source, bool tested) {
   const DataPlace& place = source.place;
   Rows all;
   for (const std::string& folder : place.folders) {
+    // All folders are searched. Metadata in one of several would otherwise be passed over without a
+    // word.
     all = read_tables(folder, place.labels);
     if (place.several() && !all.sources.empty()) {
       fail_usage(

@@ -108,6 +108,8 @@ bool read_json_lines(const std::string& path, const std::string& content,
       names.push_back(name);
       fields.push_back(field_of(value));
     }
+    // JSON lines have no header. The first object decides whether the file is a table of classes at
+    // all.
     if (!required && !Columns(names, column).complete()) return false;
     required = true;  // of all other lines
     use(row_of(path, required_columns(path, names, number, column), fields, number));

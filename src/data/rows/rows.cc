@@ -18,6 +18,8 @@ constexpr const char* kOrigins[] = {
 /// `divided`: as the run divided its rows.
 Origin origin_of(const DataSource& source, const DataOfCheckpoint& trained,
                  const std::vector<std::string>& identity) {
+  // The run stored the identity of its parts. If the same split gives the same lines, the held-out
+  // rows are those of the run. Their folder may have moved.
   if (std::ranges::all_of(identity, [&](const std::string& line) {
         return trained.identity.find(line) != std::string::npos;
       }))
@@ -51,6 +53,7 @@ void divide(const Split& split, Rows& all) {
     rows.push_back(&row);
     labels.push_back(std::ranges::lower_bound(names, row.label) - names.begin());
   }
+  // Names decide, so nearly all files keep their part when others are added or removed.
   const std::vector<bool> held =
       held_out(split, labels, [&](std::int64_t i) { return rows[i]->name; });
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -67,6 +70,7 @@ SetPart take_held_out(const DataSource& source, const DataOfCheckpoint& trained,
     const Origin origin = origin_of(source, trained, identity(divided));
     const bool held = origin != Origin::other;
     if (held) all = std::move(divided);
+    // Rows of other data were never divided by the run, so all of them are evaluated.
     const SetPart seen = held ? kValidation : kTrain;
     all.notes.push_back(
         fmt::format("{} of {} {} in {} are evaluated: {}", all.count(seen), all.rows.size(), what,

@@ -39,6 +39,8 @@ class Cifar10 : public Dataset {
     for (const std::string& name : names) {
       const auto path = directory / name;
       const auto add_labels = [&](std::int64_t offset, std::span<const std::uint8_t> part) {
+        // Parts of the file do not end at records. The labels of the records that begin in this
+        // part are read.
         for (std::int64_t at = ceil_div(offset, kCifarRecordBytes) * kCifarRecordBytes;
              at < offset + std::ssize(part); at += kCifarRecordBytes) {
           labels_.push_back(part[at - offset]);
@@ -66,6 +68,7 @@ class Cifar10 : public Dataset {
   const std::string& identity() const { return identity_; }
 
  private:
+  // DataFile cannot be moved, so a vector cannot hold it.
   std::deque<DataFile> files_;
   std::vector<std::uint8_t> labels_;
   std::int64_t records_;

@@ -49,6 +49,8 @@ void DataFile::read(std::int64_t offset, std::span<std::uint8_t> to) const {
           now.st_size, kRestore);
   const std::int64_t time = modified(now);
   if (time == time_) return;
+  // The checksum costs a read of the whole file. So one thread computes it, and the others wait for
+  // the result.
   const std::lock_guard lock(mutex_);
   if (time == time_) return;  // another thread has looked
   require(checksum_now() == checksum_, "{} has other content than when the run began. {}",

@@ -26,6 +26,7 @@ struct Sign {
 };
 constexpr std::string_view kOther =
     "{folder} contains {name}. Pass --dataset {set} --data {folder}.";
+// The first match counts, so signs of a whole data set come before those of single files.
 constexpr Sign kSigns[] = {
     {"train/", "folder", kOther},
     {"train.h5", "hdf5", kOther},
@@ -108,10 +109,12 @@ std::vector<std::string> names_in(const fs::path& directory, std::error_code& er
 }
 
 void fail_to_open(const fs::path& path, int error, std::string_view advice) {
-  fail("cannot open {}: {}. {}", path.string(), std::strerror(error),
-       error == ENOENT   ? advice
-       : error == EACCES ? "Change its permissions."
-                         : "Check the disk or the network file system.");
+  if (error == EACCES) {
+    advice = "Change its permissions.";
+  } else if (error != ENOENT) {
+    advice = "Check the disk or the network file system.";
+  }
+  fail("cannot open {}: {}. {}", path.string(), std::strerror(error), advice);
 }
 
 }  // namespace lockstep

@@ -14,6 +14,8 @@ class Generated : public Dataset {
   int classes() const override { return spec_.class_names.size(); }
   std::int32_t label(std::int64_t index) const override { return index % classes(); }
   const std::uint8_t* stored(std::int64_t index, std::uint8_t* buffer) const override {
+    // A sample depends on seed, part and index only. So it needs no memory, and every rank makes
+    // the same one.
     Random random(seed_, Purpose::generate, test_, index);
     spec_.draw(label(index), random, buffer);
     return buffer;

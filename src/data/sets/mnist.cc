@@ -47,6 +47,8 @@ std::uint32_t big_endian(const std::uint8_t* bytes) {
 void read_up_to(std::size_t count, gzFile file, const fs::path& path, const std::string& advice,
                 std::vector<std::uint8_t>& bytes) {
   constexpr std::size_t kPart = 1 << 20;  // a damaged header must not allocate more than the file
+  // gzread() returns 0 at the end of the file, and also reads files that are not compressed.
+  // Truncated data show only in gzerror().
   for (int got = 1; bytes.size() < count && got > 0;) {
     const std::size_t begin = bytes.size(), part = std::min(count - begin, kPart);
     bytes.resize(begin + part);
@@ -109,6 +111,7 @@ Files find_files(const fs::path& directory) {
     if (named != beside.end()) return named->second;
   }
   std::vector<Files> found;
+  // Official names in the folder itself win. Otherwise a folder with several sets is ambiguous.
   for (const char* place : kPlaces) {
     for (const auto& [prefix, files] : sets_in(*place == 0 ? directory : directory / place))
       found.push_back(files);
@@ -157,6 +160,7 @@ Idx read_idx(fs::path file_path, const Idx* labels, const std::string& advice) {
          labels->path.string(), labels->count, advice);
   }
   const std::size_t wanted = idx.header + idx.count * (labels ? kDigitPixels : 1);
+  // One byte more shows whether the file goes on after its header's promise.
   read(wanted + 1);
   require(idx.bytes.size() >= wanted,
           "{} contains {} bytes, and its header promises {}: it is truncated. {}", path,
@@ -193,6 +197,7 @@ std::vector<std::string> name_classes(const std::string& files, std::vector<std:
                                       std::vector<std::int32_t>& test, const std::string& advice) {
   std::set<std::int32_t> labels(train.begin(), train.end());
   labels.insert(test.begin(), test.end());
+  // Digits may lack a class, such as a small part of MNIST. So they always have ten.
   const std::int32_t last = std::max(*labels.rbegin(), kDigits - 1),
                      first = last >= kDigits && !labels.contains(0) ? 1 : 0;  // EMNIST's letters
   std::vector<std::string> names;

@@ -42,6 +42,7 @@ Newswires read_newswires(const fs::path& file, const std::string& advice) {
   require(std::ssize(all.offsets) == count + 1,
           "{} contains {} labels and {} offsets, and needs one offset more than labels. {}", path,
           count, all.offsets.size(), advice);
+  // texts_of() indexes the words by them without another check.
   require(std::ranges::is_sorted(all.offsets) && all.offsets.front() == 0 &&
               all.offsets.back() == std::ssize(all.words),
           "{}: its offsets do not cut its {} words into texts. {}", path, all.words.size(), advice);

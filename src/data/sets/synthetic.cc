@@ -107,6 +107,7 @@ void paint(int label, Random& random, std::uint8_t* planes) {
   const Surface back(random, striped, 15.5f, 15.5f);
 
   const float noise = random.uniform(0.1f, 0.4f);
+  // One random number serves four bytes, because noise needs more numbers than all else.
   std::uint32_t words[kImageValues / 4];
   for (std::uint32_t& word : words) word = random.next();
   std::uint8_t grain[kImageValues];

@@ -188,6 +188,8 @@ OpenedData open(const DataSource& source) {
     fail_usage("{} has neither a test nor a validation part. Pass --validation 0.1 to divide it.",
                folder);
   }
+  // The split comes before the vocabulary. Words of validation texts must not become numbers that
+  // training knows.
   if (split.any()) divide(split, all);
   require(!split.any() || (all.count(kTrain) > 0 && all.count(kValidation) > 0),
           "{} leaves {} training and {} validation texts of {}. Pass another part.", split.text(),

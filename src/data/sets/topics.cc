@@ -20,6 +20,7 @@ void draw(int topic, Random& random, std::uint8_t* bytes) {
   for (std::size_t i = 1; i < length; ++i) {
     const bool of_topic = random.below(8) == 0;
     const float place = random.uniform();
+    // Words are numbered by frequency, and the cube makes small numbers frequent.
     const auto any = static_cast<std::int32_t>(static_cast<float>(kNewswireWords - kFirstWord) *
                                                place * place * place);
     text[i] = kFirstWord + (of_topic ? 1000 + topic * kWordsOfTopic + any % kWordsOfTopic : any);

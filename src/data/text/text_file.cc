@@ -25,6 +25,8 @@ std::string read_text_file(const std::filesystem::path& file) {
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   require(!text.starts_with("\xFF\xFE") && !text.starts_with("\xFE\xFF"),
           "{} is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8.", name);
+  // Bytes of another encoding would become other words without an error, so they are refused with
+  // their place.
   const std::size_t invalid = invalid_utf8(text);
   if (invalid == text.npos) return text;
   const std::string before = with_unix_ends(text.substr(0, invalid));

@@ -95,6 +95,8 @@ constexpr std::int32_t kShifts[] = {
 }  // namespace
 
 bool is_word_part(char32_t c) {
+  // The list is sorted: a first, its last, the next first. An odd number of entries up to c means
+  // that c lies in a range. The last entry of a range belongs to it.
   const auto* const after = std::ranges::upper_bound(kSeparators, c);
   const std::ptrdiff_t begun = after - std::begin(kSeparators);
   return begun % 2 == 0 && (begun == 0 || after[-1] != c);

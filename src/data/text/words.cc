@@ -22,6 +22,8 @@ std::size_t length_at(std::string_view text, std::size_t i) {
   constexpr char32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};  // others are longer than needed
   const auto first = static_cast<unsigned char>(text[i]);
   if (first < 0x80) return 1;
+  // These rules refuse all bytes that The Unicode Standard, table 3-7, does not list. So one
+  // character has one form.
   const std::size_t length = 2 + (first >= 0xE0) + (first >= 0xF0);
   if (first < 0xC2 || first > 0xF4 || text.size() - i < length) return 0;
   for (const char next : text.substr(i + 1, length - 1))
@@ -87,6 +89,7 @@ Vocabulary Vocabulary::of(const std::vector<std::string_view>& texts, std::size_
   for (const std::string_view text : texts)
     for_each_word(text, [&](std::string_view word) { ++counts[std::string(word)]; });
   std::vector<std::pair<std::int64_t, std::string>> order;
+  // The order of a hash map differs between C++ libraries, so all words are sorted.
   for (const auto& [word, count] : counts) order.emplace_back(-count, word);
   std::ranges::sort(order);
   order.resize(std::min(order.size(), most));
@@ -109,6 +112,7 @@ std::vector<std::int32_t> Vocabulary::numbers(std::string_view text, std::int64_
     numbers.push_back(found == numbers_.end() ? kUnknown : found->second);
   });
   const auto excess = std::ssize(numbers) - length;
+  // As pad_sequences() of Keras cuts and pads by default.
   if (excess > 0) numbers.erase(numbers.begin(), numbers.begin() + excess);
   if (excess < 0) numbers.insert(numbers.begin(), -excess, kPadding);
   return numbers;

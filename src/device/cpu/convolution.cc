@@ -38,7 +38,8 @@ bool winograd_pays(const ConvolutionSpec& spec, int lanes) {
   const std::int64_t saved =  // products for each pair of channels
       y[0] * (y[1] * y[2] * spec.kernel * spec.kernel - points(y[1]) * points(y[2]));
   if (saved < 3 * (in + out)) return false;
-  return pairs >= (lanes < 16 ? 16 * 16 : spec.kernel == 5 ? 32 * 16 : 32 * 32);
+  if (lanes < 16) return pairs >= 16 * 16;
+  return pairs >= (spec.kernel == 5 ? 32 * 16 : 32 * 32);
 }
 
 /// Weights gradients, one core with AMX, batch 64, ms, by oneDNN and by Lockstep:

@@ -56,7 +56,8 @@ constexpr CookToom<M, R> cook_toom() {
   static_assert(listed == 3 || listed == 5 || listed == 7);
   Matrix<points, points, double> powers{};  // of each point
   for (std::size_t i = 0; i < finite; ++i) {
-    const double at = listed == 3 ? kShort[i % 3] : listed == 5 ? kFive[i % 5] : kSeven[i % 7];
+    const double more = listed == 5 ? kFive[i % 5] : kSeven[i % 7],
+                 at = listed == 3 ? kShort[i % 3] : more;
     double power = 1;
     for (std::size_t j = 0; j < points; ++j, power *= at) powers[i][j] = power;
   }

@@ -67,8 +67,10 @@ std::vector<int> start_team(int threads) {
   std::atomic<std::size_t> small = 0;  // a stack that is too small
 #pragma omp parallel
   {
+    // Libraries may have set another state before the threads began.
     use_default_floating_point();
     if (const std::size_t bytes = stack_bytes(); bytes > 0 && bytes < kLeastStack) small = bytes;
+    // SpinControl finds the threads' delays by their ids.
     ids[omp_get_thread_num()] = gettid();
 #pragma omp single
     size = omp_get_num_threads();
@@ -135,6 +137,7 @@ class CpuDevice : public HostDevice {
     return std::make_unique<FrozenWeights>(std::move(plan), spec.weights());
   }
   std::unique_ptr<AffinePlan> dense(const DenseSpec& spec) override {
+    // No kernel for cores computes several layers at a time, so one plan serves each in turn.
     if (spec.layers > 1) {
       return std::make_unique<StackedDense>(dense(StackedDense::one_of(spec)), spec.layers);
     }

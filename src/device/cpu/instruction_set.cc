@@ -61,6 +61,8 @@ std::span<const InstructionSet> instruction_sets() { return kInstructionSets; }
 const InstructionSet& use_instruction_set(std::string_view name) {
   const InstructionSet& asked = find(instruction_sets(), name);
   if (asked.kernels == nullptr) return widest();
+  // oneDNN takes a limit only before its first use. A later limit has no effect, and the bits would
+  // be those of another set.
   const bool limited = library::limit_to(name);
   if (!library::uses(name)) {
     fail_usage("--isa {}: host {} supports {} at most (auto uses {}); leave out --isa", name,

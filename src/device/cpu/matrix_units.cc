@@ -98,6 +98,9 @@ template <int kRows, int kColumns>
 MATRIX_UNITS void multiply(const Operands& of, float* sums, std::int64_t columns) {
   constexpr bool two_rows = kRows == 2, two_columns = kColumns == 2;
   float* const below = sums + columns * kWords;
+  // Four tiles of sums stay in registers for all pixels of the image. Each tile of dy and x that is
+  // loaded serves two of them. So a product needs one load in place of two. The eight registers are
+  // used up: 0 to 3 for sums, 4 and 5 for dy, 6 and 7 for x.
   _tile_loadd(0, sums, kLineBytes);
   if constexpr (two_columns) _tile_loadd(1, sums + kWords, kLineBytes);
   if constexpr (two_rows) _tile_loadd(2, below, kLineBytes);
@@ -149,6 +152,7 @@ class MatrixUnitsConvolution : public OtherPasses {
     column_tiles_ = ceil_div(columns_, kTile);
     filter_tiles_ = ceil_div(out_[3], kTile);
     odd_ = std::any_of(shifts_.begin(), shifts_.end(), [](auto shift) { return shift % 2 != 0; });
+    // The last tap reads pairs beyond those of the output's pixels.
     pairs_ = chunks_ * kTile + shifts_.back() / 2;
 
     for (std::int64_t q = 0; q < chunks_ * kPixels; ++q) {
@@ -212,8 +216,12 @@ class MatrixUnitsConvolution : public OtherPasses {
           unpack_dy(dy + (first + n) * out_.row(), dy_tiles + n * dy_image_);
         }
       });
+      // A block of sums belongs to one thread, which adds the images in order. So the bits do not
+      // depend on the number of threads.
       const std::int64_t across = ceil_div(column_tiles_, 2), down = ceil_div(filter_tiles_, 2);
       parallel_for(threads, down * across * taps(), 1, [&](std::int64_t begin, std::int64_t end) {
+        // The tile registers belong to a thread, and release() lets the kernel save less at a
+        // switch of threads.
         configure();
         for (std::int64_t n = 0; n < count; ++n) {
           for (std::int64_t item = begin; item < end; ++item) {

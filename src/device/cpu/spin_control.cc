@@ -60,6 +60,7 @@ void start_second_team(int team) {
   const int threads = omp_get_num_procs() + 2 - team;
   if (threads < 2 || threads > kMostThreads) return;
   if (!can_start(2 * threads)) return;  // twice: other ranks may do the same now
+  // The region needs some work, or a compiler may remove it with its team.
   std::atomic<int> started = 0;
 #pragma omp parallel num_threads(threads)
   started.fetch_add(1, std::memory_order_relaxed);
@@ -68,6 +69,8 @@ void start_second_team(int team) {
 }  // namespace
 
 bool ContentionJudge::contended(double share) {
+  // Two thresholds and two counts make the judge slow to change its mind. Each change starts or
+  // ends a team of threads.
   const bool against = contended_ ? share < kShort : share > kLong;
   against_ = against ? against_ + 1 : 0;
   if (against_ == (contended_ ? kLooksToEnd : kLooksToBegin)) {
@@ -87,6 +90,7 @@ SpinControl::SpinControl(std::vector<int> team) {
 }
 
 void SpinControl::watch(const std::stop_token& stop) {
+  // The settings of start_team() hold for the thread that called it. This one needs its own.
   omp_set_dynamic(0);
   omp_set_max_active_levels(1);
   ContentionJudge judge;
@@ -99,6 +103,7 @@ void SpinControl::watch(const std::stop_token& stop) {
     const double seconds = now - std::exchange(last, now);
     sleep(judge.contended(longest_delay() / seconds));
   }
+  // The second team must end while this thread lives, because it is the thread's own.
   sleep(false);
 }
 

@@ -27,6 +27,8 @@ class CudaAffine : public AffinePlan {
              bool biases)
       : work_(std::move(work)), biases_(biases) {
     expect(work_.type != Type::i32, "the libraries of a GPU lack this type");
+    // First a kernel is asked for that adds the bias and applies ReLU itself. If no library has
+    // one, the bare product is planned, and a kernel of our own does the rest.
     Convolution fused = work_;
     fused.bias = biases;
     fused.relu = relu && !work_.dense();
@@ -60,6 +62,8 @@ class CudaAffine : public AffinePlan {
     if (biases_) sum_rows(stream, dy, db, at.vector);
     if (!dw) return;
     View own = dw;
+    // The same part of scratch serves converted weights in the other passes. Each call writes it
+    // anew.
     if (work_.type != Type::f32) own = {at.weights, dw.shape, work_.type};
     backward_weights_->run(stream, {x.data, own.data, nullptr, dy.data}, at.workspace);
     if (own.data != dw.data) convert(stream, own, dw);
@@ -67,7 +71,8 @@ class CudaAffine : public AffinePlan {
 
   std::size_t scratch_bytes() const override { return scratch_bytes_; }
   std::string implementation() const override {
-    return forward_->name() + (adds_bias_ ? " and bias" : adds_relu_ ? " and ReLU" : "");
+    const char* after = adds_relu_ ? " and ReLU" : "";
+    return forward_->name() + (adds_bias_ ? " and bias" : after);
   }
 
  private:
@@ -102,6 +107,7 @@ class CudaAffine : public AffinePlan {
     if (training && biases_) vector = std::max(vector, sum_rows_bytes(rows, outputs));
     vector_bytes_ = Arena::aligned(vector);
     std::size_t workspace = 0;
+    // The passes run one after the other, so they share the largest workspace.
     for (const Chosen* plan : {&forward_, &backward_data_, &backward_weights_}) {
       if (*plan) workspace = std::max(workspace, (*plan)->workspace_bytes());
     }

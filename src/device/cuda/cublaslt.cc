@@ -106,6 +106,9 @@ struct Product {
     make(a, type, weights ? batch : out, in);
     make(b, type, batch, forward ? in : out);
     make(d, result, weights ? out : batch, forward ? out : in);
+    // The library may use accesses as wide as it is told. Only the first layer begins at the
+    // address of the tensor. So the promise is the largest power of two that divides the distance
+    // of two layers.
     if (c.layers > 1) {
       for (const std::int64_t elements : {c.x.count(), c.w.count(), c.y.count()})
         alignment = std::gcd(alignment, static_cast<std::uint32_t>(elements * size_of(c.type)));
@@ -162,10 +165,15 @@ class Multiplication final : public Plan {
 
   void run(Stream& stream, const Tensors& t, void* workspace) const override {
     const Product& p = *product_;
+    // The table at the head of this file: the factors are exchanged, and the result is the
+    // transpose.
     const bool weights = p.pass == Pass::backward_weights;
     const void* a = weights ? t.x : t.w;
     const void* b = p.pass == Pass::forward ? t.x : t.y;
-    void* d = p.pass == Pass::forward ? t.y : weights ? t.w : t.x;
+    void* d = weights ? t.w : t.x;
+    if (p.pass == Pass::forward) d = t.y;
+    // The address of the biases is part of the descriptor. A plan is run by one thread at a time,
+    // so it can change here.
     if (p.bias) p.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(t.b));
     const float one = 1, zero = 0;
     check(lt().Matmul(handle_, p.desc.handle, &one, a, p.a.handle, b, p.b.handle, &zero, d,

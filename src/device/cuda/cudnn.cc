@@ -8,6 +8,9 @@
 namespace lockstep::cuda {
 namespace {
 
+// cuDNN describes work as a graph of operations. For each it lists engines by its heuristic, the
+// fastest first. Engines that this device or these numerics do not allow are removed. The first one
+// of the rest that can be built is the plan.
 namespace fe = cudnn_frontend;
 namespace graph = cudnn_frontend::graph;
 
@@ -80,6 +83,8 @@ void describe(graph::Graph& g, const Convolution& c) {
   set_output(*y, kY, c.type, c.y);
 }
 
+// Some engines are faster because they round inputs or sums to fewer bits. Without an option that
+// permits it, fp32 means fp32, and sums of bf16 products are fp32.
 std::vector<fe::NumericalNote_t> unwanted(Numerics numerics, const Convolution& c) {
   using Note = fe::NumericalNote_t;
   std::vector<Note> notes;
@@ -145,6 +150,8 @@ class Cudnn final : public Library {
     describe(*g, c);
     if (handle_ == nullptr) g->set_device_properties(properties_);
     require_good(g->validate(), c.text().c_str());
+    // From here on a failure only means that cuDNN has no engine for this work. Another library may
+    // have one.
     if (g->build_operation_graph(handle_).is_bad()) return nullptr;
     if (g->create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}).is_bad())
       return nullptr;

@@ -102,6 +102,9 @@ class CudaGraph final : public Graph {
 cudaUUID_t unique_id(int index, const cudaDeviceProp& properties) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found{};
+  // By the id of the whole GPU, ranks on two slices would look like ranks on one device. Version
+  // 12000 asks for the variant of the function that knows slices. It is found at run time, because
+  // programs do not link to the driver.
   const cudaError_t result = cudaGetDriverEntryPointByVersion("cuDeviceGetUuid", &function, 12000,
                                                               cudaEnableDefault, &found);
   cudaGetLastError();
@@ -179,6 +182,8 @@ class CudaDevice final : public Device {
     try {
       body();
     } catch (...) {
+      // The capture must end, or the stream cannot be used any more. The error of body() is the one
+      // to report, so that of the end is dropped.
       cudaStreamEndCapture(cuda, &graph.handle);
       cudaGetLastError();
       throw;
@@ -220,6 +225,7 @@ class CudaDevice final : public Device {
     void* data = nullptr;
     check_memory(cudaMalloc(&data, bytes + kPageBytes), bytes, "GPU memory");
     std::unique_ptr<void, void (*)(void*)> owner(data, [](void* p) { cudaFree(p); });
+    // The default stream runs this, and other streams do not wait for it. So the host waits.
     check_cuda(cudaMemset(data, 0, bytes + kPageBytes), "cudaMemset");
     check_cuda(cudaStreamSynchronize(nullptr), "cudaMemset");
     return aligned(owner.release(), [](void* p) { cudaFree(p); });

@@ -49,6 +49,8 @@ CudaLibraries find_cuda_libraries() {
   result.cublaslt = cuda::find_cublaslt();
   result.nccl = {"NCCL", NCCL_VERSION_CODE, 0, path_of(ncclGetVersion)};
   ncclGetVersion(&result.nccl.found);
+  // cuDNN loads its parts by name when they are first used. Another installation in the path may
+  // provide some of them.
   if (cudnnGraphVersionCheck() != CUDNN_STATUS_SUCCESS) result.odd_cudnn_parts = {"graph"};
   if (cudnnOpsVersionCheck() != CUDNN_STATUS_SUCCESS) result.odd_cudnn_parts.emplace_back("ops");
   if (cudnnCnnVersionCheck() != CUDNN_STATUS_SUCCESS) result.odd_cudnn_parts.emplace_back("cnn");

@@ -80,9 +80,8 @@ class LibraryProduct : public ProductPlan {
 /// The pass of dense layers that is the product. Not both of its factors are transposed.
 Convolution as_dense_layers(const ProductSpec& spec) {
   Convolution work;
-  work.pass = spec.transposed_a   ? Pass::backward_weights
-              : spec.transposed_b ? Pass::forward
-                                  : Pass::backward_data;
+  work.pass = spec.transposed_b ? Pass::forward : Pass::backward_data;
+  if (spec.transposed_a) work.pass = Pass::backward_weights;
   work.type = spec.type;
   work.fp32_result = spec.result != spec.type;
   work.layers = spec.count;
@@ -106,6 +105,7 @@ std::unique_ptr<ProductPlan> make_row_product(const ProductSpec& spec) {
 }
 
 std::unique_ptr<ProductPlan> make_product(const Libraries& libraries, const ProductSpec& spec) {
+  // No pass has both factors transposed, and a library writes the type of its inputs or fp32.
   const bool planned = spec.result == spec.type || spec.result == Type::f32;
   if (planned && !(spec.transposed_a && spec.transposed_b)) {
     const Convolution work = as_dense_layers(spec);

@@ -21,6 +21,7 @@ struct AddBias {
   HOST_DEVICE void operator()(std::int64_t row, Team team) const {
     for (std::int64_t c = team.lane; c < columns; c += team.lanes) {
       const float sum = static_cast<float>(y[row * columns + c]) + (b != nullptr ? b[c] : 0);
+      // Not max(): a comparison with NaN is false, so NaN stays and a run that diverges is noticed.
       y[row * columns + c] = relu && sum < 0 ? 0.0f : sum;
     }
   }
@@ -86,6 +87,8 @@ void add_bias(Stream& stream, View y, View b, bool relu) {
 void sum_rows(Stream& stream, View rows, View sums, void* scratch) {
   dispatch(rows.type, [&]<class T>(T*) {
     const std::int64_t columns = sums.count(), count = rows.count() / columns;
+    // One team per column would leave most of a GPU idle. So blocks of rows are summed first, and
+    // their sums next.
     const std::int64_t blocks = blocks_of(count);
     auto* partial = static_cast<float*>(scratch);
     each_block(stream, blocks, columns, count / blocks,

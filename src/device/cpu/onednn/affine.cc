@@ -95,6 +95,7 @@ class OnednnAffine : public AffinePlan {
     call.scratchpad = description.scratchpad_desc();
     call.reordered = weights != md_.w;
     if (!call.reordered) return;
+    // Weights are reordered before the primitive, and a gradient after it.
     const auto& from = call.gradient ? weights : md_.w;
     const auto& to = call.gradient ? md_.w : weights;
     call.reorder = dnnl::reorder(dnnl::reorder::primitive_desc(engine_, from, engine_, to));
@@ -110,6 +111,7 @@ class OnednnAffine : public AffinePlan {
     memory kernel = call.reordered ? memory(call.weights, engine_, scratch) : user_weights;
     if (call.reordered && !call.gradient) call.reorder.execute(stream_, user_weights, kernel);
     arguments.insert({call.gradient ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, kernel});
+    // The scratchpad is the caller's memory, so the layers of a model can share one.
     void* pad = static_cast<std::byte*>(scratch) + call.weights_bytes();
     arguments.insert({DNNL_ARG_SCRATCHPAD, memory(call.scratchpad, engine_, pad)});
     call.primitive.execute(stream_, arguments);
@@ -142,6 +144,7 @@ std::unique_ptr<AffinePlan> library::convolution(const ConvolutionSpec& spec) {
   const auto f32 = memory::data_type::f32;
   const Shape x = spec.input.x, y = spec.output();
   const Shape w = spec.weights();
+  // oneDNN names extents in the order N, C, H, W, and a tag tells their order in memory.
   const memory::dims w_dims = spec.groups > 1
                                   ? memory::dims{spec.groups, w[0] / spec.groups, w[3], w[1], w[2]}
                                   : memory::dims{w[0], w[3], w[1], w[2]};
@@ -157,6 +160,8 @@ std::unique_ptr<AffinePlan> library::convolution(const ConvolutionSpec& spec) {
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const auto attr = onednn::attributes(false);
 
+  // The backward passes take the forward description as a hint for their kernels. ReLU is fused
+  // only into the forward pass: dx and dw are those of the linear part (device.h).
   const auto forward = onednn::describe<dnnl::convolution_forward>(
       onednn::attributes(spec.relu), kind_of(spec.input), algorithm, md.x, md.kernel_w, md.b, md.y,
       strides, skipped, pad, pad);
