@@ -116,7 +116,7 @@ KeptStates::State KeptStates::read(std::uint64_t copy) const {
   // as an error, and not outside of the mapped memory.
   for (const Parameter& parameter : layout.parameters) {
     const Range& range = parameter.range;
-    require(range.begin >= 0 && range.count >= 0 && range.end() <= layout.count &&
+    require(range.begin >= 0 && range.count >= 0 && range.begin <= layout.count - range.count &&
                 parameter.shape.count() == range.count,
             "{} is outside of the arena", parameter.name);
   }

@@ -233,10 +233,10 @@ RunPlace::RunPlace(const Comm& comm, const Options& options) : comm_(comm), opti
     if (!folder_.empty() && folder_.find('/') == folder_.npos) folder_ = "./" + folder_;
     // Before the return for folders that exist: only their runs are claimed here.
     lock_ = std::move(choice.claim);
+    notes_ = std::move(choice.notes);
     if (!choice.made) return;
     made_.emplace_back(folder_);
     if (choice.made_parent) made_.push_back(made_.front().parent_path());
-    notes_ = std::move(choice.notes);
   });
   folder_ = comm.broadcast(folder_);
 }

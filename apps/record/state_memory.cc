@@ -354,13 +354,13 @@ void remove_stale_states(const fs::path& root) {
     const fs::path folder = entry->path();
     if (!folder.filename().string().starts_with(prefix()) || !is_own(folder)) continue;
     const int lock = lock_of(folder / kRunFile, O_RDWR);
-    if (lock < 0 && !is_gone(folder / kRunFile)) continue;  // a process trains it
+    if (lock < 0) continue;  // a process trains it, or is about to
     std::error_code ignored;
     try {
-      if (lock >= 0 && is_stale(folder)) fs::remove_all(folder, ignored);
+      if (is_stale(folder)) fs::remove_all(folder, ignored);
     } catch (const std::exception&) {  // what cannot be read may be of use
     }
-    if (lock >= 0) ::close(lock);
+    ::close(lock);
   }
 }
 

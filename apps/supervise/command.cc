@@ -42,8 +42,10 @@ int count_cores(const std::vector<int>& processors) {
 
 int count_gpus() {
 #ifdef LOCKSTEP_CUDA
-  if (is_set("CUDA_VISIBLE_DEVICES"))
-    return static_cast<int>(split(std::getenv("CUDA_VISIBLE_DEVICES"), ',').size());
+  if (is_set("CUDA_VISIBLE_DEVICES")) {  // -1 hides itself and the rest of the list
+    const auto visible = split(std::getenv("CUDA_VISIBLE_DEVICES"), ',');
+    return static_cast<int>(std::ranges::find(visible, "-1") - visible.begin());
+  }
   std::error_code none;
   const fs::directory_iterator gpus("/proc/driver/nvidia/gpus", none);
   return static_cast<int>(std::distance(begin(gpus), end(gpus)));

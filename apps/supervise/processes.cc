@@ -68,6 +68,8 @@ int open_memory(const std::string& text) {
 }  // namespace
 
 pid_t spawn(const Child& child) {
+  // A parent that ignored it handed that on: then no child has an exit code to wait for.
+  ::signal(SIGCHLD, SIG_DFL);
   std::vector<char*> argv;
   for (const std::string& word : child.words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
@@ -242,12 +244,14 @@ void Processes::read(Question& question) {
   answer.answers = question.text.find(kAnswer) != std::string::npos;
   if (count > 0 && !answer.answers) return;
   if (answer.answers) limit_ = std::max(limit_, std::min(2 * (now() - question.began), kMostLimit));
+  bool after_step = false;
   for (const std::string& line : lines_of(question.text)) {
-    // A line of the agent may begin with a number too.
-    if (line.find_first_not_of("0123456789") == line.npos)
-      answer.step = std::max(answer.step, step_in(line));
+    // Lines of the agent may begin with a number or a path too. A step is a whole line, and the
+    // folder of the run follows it.
+    if (after_step && line.starts_with('/')) run_ = line;
+    after_step = !line.empty() && line.find_first_not_of("0123456789") == line.npos;
+    if (after_step) answer.step = std::max(answer.step, step_in(line));
     answer.stopped = answer.stopped || line == kRankStopped;
-    if (line.starts_with('/')) run_ = line;
   }
   question.done = true;
   ::close(std::exchange(question.pipe, -1));

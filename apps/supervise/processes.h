@@ -21,7 +21,7 @@ namespace lockstep {
 struct Child {
   const std::vector<std::string>& words;
   std::map<std::string, std::string> environment = {};
-  /// Its standard output; its errors are lost then. -1: both are those of this process.
+  /// Its standard output and errors; -1: those of this process.
   int output = -1;
   sigset_t blocked = {};           ///< of the signals of this process, those that it does not get
   int at_end_of_parent = SIGTERM;  ///< it gets this if this process ends

@@ -47,7 +47,7 @@ void LivePage::run(const std::stop_token& stop) {
     }
     cost = now_seconds() - start;
     lock.lock();
-    failure_ = std::move(failure);
+    if (!failure.empty()) failure_ = std::move(failure);
   }
 }
 
