@@ -77,11 +77,13 @@ fs::path program_of(const std::string& named, const RunFacts& facts) {
   return beside;
 }
 
-/// The first line of the program's own, else the last of the output, without the program's name.
+/// The first sentence of the program's own, else the last of the output, without the program's name.
 std::string error_in(const std::string& output, const std::string& program) {
   std::string last = "it wrote no reason";
   for (const std::string& line : lines_of(output)) {
-    if (line.starts_with(program + ": ")) return line.substr(program.size() + 2);
+    // Without its advice, which is for the program's own command line.
+    if (line.starts_with(program + ": "))
+      return line.substr(program.size() + 2, line.find(". ") - program.size() - 2);
     if (!line.empty()) last = line;
   }
   return last;

@@ -122,6 +122,9 @@ class Choice {
     if (!before) return require_no_other_files();
     const std::string others = other_run_text(differences(*before, chosen_, o_));
     if (!others.empty()) {
+      // Other defaults apply without the data, so the options would be blamed.
+      for (const std::string& data : o_.data.place.folders)
+        if (is_gone(data)) fail_usage("{} does not exist. Pass --data with the right path.", data);
       fail_usage("{} has other options: {}. Pass the same options, or --new for another run.",
                  folder.string(), others);
     }

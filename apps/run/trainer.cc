@@ -78,7 +78,9 @@ std::string completion(const RunSetup& setup, const Resumption& resumption,
   const RunPlan& plan = setup.plan;
   const ReportOptions& reports = setup.options.reports;
   const bool tests = tests_at_end(setup) && !progress.tested.known();
-  if (progress.evaluation_due || file.empty() || tests || resumption.in_memory) return "";
+  if (file.empty() || resumption.in_memory) return "";
+  const bool beyond = plan.start.step > plan.steps;  // --steps is lower than before
+  if (!beyond && (progress.evaluation_due || tests)) return "";
   if (plan.start.step >= plan.steps) {
     return fmt::format(
         "complete already: {} is at step {} of {}. Pass more --steps to train on, or --new for a "
@@ -254,7 +256,9 @@ int train_network(RunSetup& setup, const Resumption& resumption, const RunPlace&
     agree(setup.comm, [&] { require_same_run(resumption, changes, !complete.empty()); });
   if (options.check || !complete.empty()) {
     reporter.result(options.check ? "all is well: --check trains nothing" : complete);
-    if (!options.check) complete_again(setup, step, progress, reporter);
+    // Beyond the last step the run keeps its status: nothing was evaluated there.
+    if (!options.check && setup.plan.start.step <= setup.plan.steps)
+      complete_again(setup, step, progress, reporter);
     if (memory) memory->remove();
     return kExitSuccess;
   }

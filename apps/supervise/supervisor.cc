@@ -159,7 +159,7 @@ void Supervisor::print_pending(const std::string& end) {
 
 void Supervisor::on_signal(int signal) {
   if (stop_signal_ == 0)
-    machines_.tell("stop requested, waiting for a checkpoint. Repeat the signal to end at once.");
+    machines_.tell("stop requested, waiting for the ranks. Repeat the signal to end at once.");
   stop_signal_ = signal;
   // Batch systems may repeat others.
   if (signal == SIGINT || signal == SIGTERM) ++interrupts_;
@@ -300,16 +300,18 @@ std::optional<int> Supervisor::on_failure(const End& end, const Cause& cause) {
 
 /// Why the run ends after a failure with `left` ranks; empty: the ranks start again.
 std::string Supervisor::why_to_end(int left) const {
+  constexpr const char* kResumes = "The same command resumes (--run FOLDER in place of --new).";
   if (same_ >= kPoisoned) {
     return fmt::format("{} failures without another finished step. {}", same_, kSeeMore);
   }
   if (failures_ > options_.restarts) {
-    return fmt::format("{}, and --restarts is {}. The same command resumes.",
-                       counted(failures_, "failure"), options_.restarts);
+    return fmt::format("{}, and --restarts is {}. {}", counted(failures_, "failure"),
+                       options_.restarts, kResumes);
   }
   if (left < options_.least) {
-    return fmt::format("{} left, and --min-np is {}. The same command resumes.",
-                       left == 1 ? "1 rank is" : fmt::format("{} ranks are", left), options_.least);
+    return fmt::format("{} left, and --min-np is {}. {}",
+                       left == 1 ? "1 rank is" : fmt::format("{} ranks are", left), options_.least,
+                       kResumes);
   }
   return "";
 }

@@ -81,6 +81,9 @@ void check(const EvaluateOptions& o) {
   };
   if (!o.logits.empty() && !o.predictions.empty() && place(o.logits) == place(o.predictions))
     fail_usage("--logits and --predictions name one file, {}. Use two names.", o.logits);
+  for (const std::string& file : {o.logits, o.predictions})  // it may be a checkpoint or data
+    if (std::filesystem::is_regular_file(file, unknown))
+      fail_usage("{} exists. Use another name.", file);
   if (o.follow && checkpoint_folder(o.run).empty())
     fail_usage("--follow needs a folder, and {} is none. Pass a folder of checkpoints.", o.run);
 }
@@ -121,15 +124,6 @@ std::string class_table(const EvaluationResult& result, const std::vector<std::s
   return text + fmt::format("\n{:<24} {:>9} {:>7.1f} % {:>7.1f} % {:>9}", "mean of classes", "",
                             100 * find(measures(), "balanced-accuracy").value(result),
                             100 * find(measures(), "f1").value(result), result.score.samples);
-}
-
-/// Throws Error unless the file of `option` can be written and is not the checkpoint.
-void require_output(const char* option, const std::string& file, const Checkpoint& checkpoint) {
-  if (file.empty()) return;
-  std::error_code none;
-  require(!std::filesystem::equivalent(file, checkpoint.file(), none),
-          "{} {} is the checkpoint. Use another name.", option, file);
-  require_replaceable(file);
 }
 
 /// For other programs that load the checkpoint and compare their logits (scripts/load_*.py).
@@ -208,7 +202,7 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   }
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   if (o.place.folders.empty() && !folder.empty())
-    Console().line(fmt::format("{:<12} {}, as in training", "data", folder));
+    Console().line(fmt::format("{:<12} {}{}", "data", folder, notes.empty() ? ", as in training" : ""));
   print_result(subject, *evaluated, data.class_names, o);
   return true;
 }
@@ -232,8 +226,8 @@ int run(World& world, const EvaluateOptions& o, const Signals& signals) {
       if (comm.rank() != 0) return;
       chosen = o.follow ? ChosenCheckpoint{folder.next()} : open_checkpoint(o, warn);
       if (!chosen.checkpoint) return;
-      require_output("--logits", o.logits, *chosen.checkpoint);
-      require_output("--predictions", o.predictions, *chosen.checkpoint);
+      for (const std::string& file : {o.logits, o.predictions})
+        if (!file.empty()) require_replaceable(file);
       chosen.print();
     });
     // All ranks must know whether rank 0 has found a checkpoint, because evaluate() is collective.

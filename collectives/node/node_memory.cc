@@ -66,8 +66,9 @@ double room_left() {
   constexpr double kMiB = 1 << 20;
   fail(
       "{} needs {:.1f} MiB of shared memory on {}, but /dev/shm has {:.1f} MiB left. Make /dev/shm "
-      "larger (docker run --shm-size) or pass --reducer tree.",
-      purpose, static_cast<double>(bytes) / kMiB, host_name(), room_left() / kMiB);
+      "larger (docker run --shm-size){}.",
+      purpose, static_cast<double>(bytes) / kMiB, host_name(), room_left() / kMiB,
+      purpose.find("reducer") == purpose.npos ? "" : " or pass --reducer tree");
 }
 
 /// Reserves the pages of `part`. Without this a write to a page of a full /dev/shm would end the

@@ -150,7 +150,7 @@ expect_line "their names" '^true dark light'
 checkpoint=$(step_file "$folder/run" 8)
 sum=$(cksum <"$checkpoint")
 ranks 1 evaluate --threads 1 --data "$data" --weights raw "$checkpoint" --logits "$checkpoint"
-expect_error "logits in place of the checkpoint" 1 "--logits $checkpoint"
+expect_error "logits in place of the checkpoint" 2 "$checkpoint exists"
 expect "it is as it was" test "$(cksum <"$checkpoint")" = "$sum"
 mkfifo "$folder/pipe"
 ranks 1 evaluate --threads 1 --data "$data" --weights raw "$checkpoint" --logits "$folder/pipe"

@@ -33,6 +33,10 @@ expect_line "a note tells it" '^note 50,.not.48 5 --shards'
 weights=$(grep '^weights .*sha256' "$folder/out")
 trained --shards 5 --steps 1 --run two
 expect "two ranks with as many shards" grep -qxF "$weights" "$folder/out"
+mv photos moved
+trained --run two
+expect_error "photos that are gone" 2 'photos does.not.exist --data'
+mv moved photos
 run mpirun -np 5 "$build/train_images" --config runs/five/config.toml --run five --new
 expect "its config.toml repeats it" test "$code" = 0
 photos --model tutorial --check

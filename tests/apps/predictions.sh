@@ -80,7 +80,7 @@ ranks 2 evaluate ./run --threads 1 --predictions nowhere/none.csv
 expect_error "a missing folder" 74 'nowhere/none.csv No.such.file'
 cp "$(step_file run 20)" own.h5
 ranks 1 evaluate own.h5 --predictions own.h5
-expect_error "the checkpoint itself" 1 'predictions own.h5'
+expect_error "the checkpoint itself" 2 'own.h5 exists'
 ranks 1 evaluate own.h5 --predictions one --logits one
 expect_error "one file for two" 2 'logits predictions one'
 expect "no temporary is left" test "$(find . -name '*.tmp-*' | wc -l)" = 0

@@ -141,6 +141,13 @@ run env PATH="$folder/bin:$PATH" OMPI_MCA_plm_rsh_agent="$folder/bin/agent" bash
 expect "a stand-in of mpirun ends: $code" test "$code" = 0
 expect "no host is lost" bash -c "! grep -q 'lost host' '$folder/raw'"
 
+# Lines of an agent may begin with a path. They name no folder for the next start.
+# shellcheck disable=SC2016
+printf '#!/bin/sh\necho "folder=$LOCKSTEP_RUN"\nsleep 2\nkill -KILL $$\n' >"$folder/bin/mpirun"
+printf '#!/bin/sh\necho "/etc/profile: line 3: a warning" >&2\nshift\nexec sh -c "$*"\n' >"$folder/bin/agent"
+run env PATH="$folder/bin:$PATH" OMPI_MCA_plm_rsh_agent="$folder/bin/agent" "$build/lockstep_run" --restarts 1 --host host1:1,host2:1 true
+expect "the folder of the run is not known" test "$(grep -c '^folder=$' "$folder/out")" = 2
+
 # Hosts whose agents need longer than the first limit: the ranks are not ended, because late answers raise it.
 printf '#!/bin/sh\nsleep 13\n' >"$folder/bin/mpirun"
 printf '#!/bin/sh\nsleep 1.4\nshift\nexec sh -c "$*"\n' >"$folder/bin/agent"

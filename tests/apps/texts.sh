@@ -35,12 +35,17 @@ expect_error "the file is gone" 2 'texts.csv --data'
 run "$build/verify_run" ./run1 --stretches 1 --np 1 --data elsewhere.csv
 expect "verify_run knows a table of another name" test "$code" = 0
 for data in elsewhere.csv folder; do
+  rm -f predictions.csv
   ranks 2 evaluate ./run1 --threads 1 --data $data --predictions predictions.csv
   expect "evaluate $data" test "$code" = 0
   expect_line "it has learned" 'top-1 (9[0-9]|100)\.[0-9]+'
   [[ $data == folder ]] || expect "rows of the table" test "$(cut -d, -f1 predictions.csv | sed -n '1p;2p;$p' | tr '\n' ' ')" = \
     'file elsewhere.csv:301 elsewhere.csv:360 '
 done
+cp elsewhere.csv texts_before.csv
+ranks 2 evaluate ./run1 --threads 1 --data elsewhere.csv --predictions elsewhere.csv
+expect_error "predictions in place of the data" 2 'elsewhere.csv exists'
+expect "the data are as they were" cmp texts_before.csv elsewhere.csv
 answers() {  # OPTIONS...: classifies the texts of lines.txt, one on a line
   code=0
   "$build/classify" ./run1 - "$@" <lines.txt >"$folder/out" 2>"$folder/raw" || code=$?

@@ -164,6 +164,13 @@ best=(--global-batch 40 --shards 4 --seed 4 --eval-every 4 --validation 0.2)
 for steps in 4 8; do train 1 "${best[@]}" --steps $steps --run "$folder/best"; done
 expect "the first end has the best state" grep -q '"best": {[^}]*"step": 4' <(tr -d '\n' <"$folder/best/summary.json")
 verify "the best state is an earlier end" 0 "$folder/best" --all
+# It goes on and is killed before its next evaluation: evaluation.json still has the former test.
+start 1 "${best[@]}" --eval-every 0 --steps 100000 --run "$folder/best"
+await 30 has_done 12
+kill -KILL "$(pid_of_rank 0)" && collect
+verify "evaluation.json has a former test" 0 "$folder/best" --all
+train 1 "${best[@]}" --steps 10 --run "$folder/best"
+expect "fewer steps do not complete it" eval '! grep -q "\"status\": \"complete\"" "$folder/best/summary.json"'
 # Weights that have changed since are no fault of the run.
 train 1 --steps 2 --init "$folder/best" --run "$folder/tuned"
 verify "a run with --init" 0 "$folder/tuned" --all --trusted
