@@ -9,6 +9,7 @@
 #include "net/checkpoint.h"
 #include "src/base/check.h"
 #include "src/base/text.h"
+#include "src/files/file.h"
 #include "src/files/hdf5.h"
 
 namespace lockstep {
@@ -48,6 +49,9 @@ void compare_facts(const RunLog& log, const RunFacts& summary, std::vector<std::
 
 /// config.toml has the options of the last start, and its length as a comment.
 void compare_options(const StoredRun& run, const RunFacts& facts, std::vector<std::string>& found) {
+  for (const std::string& line : lines_of(read_file(run.folder / kConfigFile).value_or("")))
+    if (!line.empty() && !line.starts_with('#') && line.find('=') == line.npos)
+      found.push_back(fmt::format("{} has the line {}", kConfigFile, one_line(line)));
   for (const auto& [name, text] : run.options) {
     json is = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (is.is_discarded()) is = text;

@@ -187,6 +187,7 @@ Saver::State Saver::copy_state(std::int64_t done, const RunProgress& progress,
   // Only now is the copy whole. From here on it survives the ranks.
   if (snapshot_->seal(layout, wire, state_text(layout, state.sections, state.metadata))) {
     memory_->sealed();
+    setup_.world.flight_recorder().saved();
   } else if (!std::exchange(warned_, true)) {
     reporter_.warning("no state in memory: the state has become larger than its place");
   }

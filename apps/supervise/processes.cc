@@ -168,6 +168,7 @@ void Processes::send(int signal) {
   next_look_ = 0;  // the ranks may end before the next look
   find_segments();
   if (mpirun_ > 0) ::kill(mpirun_, signal);
+  if (mpirun_ > 0) ::kill(mpirun_, SIGCONT);  // a stopped one passes nothing on
 }
 
 void Processes::ask(const std::vector<std::string>& hosts) {

@@ -102,6 +102,9 @@ expect_line "a checkpoint without weights" 'step-0000000008.h5 damaged parameter
 forged && truncate -s 3000 "$(step_file "$folder/forged" 8)"
 verify "a damaged checkpoint" 1 "$folder/forged" "${end[@]}"
 expect_line "a damaged checkpoint" 'step-0000000008.h5 damaged'
+forged && echo 'garbage [[[' >>"$folder/forged/config.toml"
+verify "a line that is no option" 1 "$folder/forged" "${end[@]}"
+expect_line "it is named" '^config.toml garbage'
 # A checkpoint of an earlier version is neither equal nor different.
 forged && "$python" -c 'import h5py, sys; h5py.File(sys.argv[1], "r+").attrs["best"] = "top-1 0.2"' "$(step_file "$folder/forged" 12)"
 verify "a run of an earlier version" 65 "$folder/forged" "${end[@]}"
