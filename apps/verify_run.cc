@@ -168,7 +168,8 @@ struct Verdict {
 ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   ReplaySpec spec{.stretch = stretch, .checkpoint = run.file(stretch.begin)};
   for (const LoggedValue& value : log.values)
-    if (value.name == LoggedValue::kWeights && value.step > log.began) spec.steps.insert(value.step);
+    if (value.name == LoggedValue::kWeights && value.step > log.began)
+      spec.steps.insert(value.step);
   const LoggedValue* const best = log.find(stretch.begin, "progress best");
   if (best && !best->value.empty()) spec.best = run.file(best->value.at(0).at("step"));
   const auto has = [&](const char* name) { return log.find(stretch.end, name) != nullptr; };
@@ -196,8 +197,8 @@ ReplaySpec spec_of(const Audited& run, const Stretch& stretch, RunLog& log) {
   return spec;
 }
 
-/// What the replay of the first steps had and the run had not, which explains other bits; empty:
-/// nothing. Later stretches begin with a checkpoint, which refuses other data.
+/// A reason for other bits, if the replay of the first steps began with other data or weights than
+/// the run; empty: there is none. Later stretches begin with a checkpoint, which refuses other data.
 std::string other_start(const Audited& run, const Replayed& replayed) {
   if (run.facts.value("files") != replayed.facts.value("files"))
     return "these are not the data of the run. Pass them as --data";

@@ -58,8 +58,8 @@ std::vector<float> whitening_filters(const Dataset& dataset, std::int64_t kernel
   const std::int64_t width = sample[2], channels = sample[3], line = kernel * channels,
                      rows = sample[1] - kernel + 1, columns = width - kernel + 1;
   const auto n = static_cast<std::size_t>(kernel * line);
-  require(rows > 0 && columns > 0, "no window of {0} x {0} values fits an image. Use larger images.",
-          kernel);
+  require(rows > 0 && columns > 0,
+          "no window of {0} x {0} values fits an image. Use larger images.", kernel);
   images = std::min(images, dataset.size());
   std::vector<double> squares(n * n), window(n);
   std::vector<float> image(sample.count());
@@ -94,9 +94,10 @@ void whiten(const Dataset& train, const Layout& layout, const std::string& layer
           "the convolution {} whitens windows of {} values and has {} filters. Pass filters = {}.",
           layer, weights->shape.row(), weights->shape[0], 2 * weights->shape.row());
   const std::vector<float> filters = whitening_filters(train, weights->shape[1], kImages, kEpsilon);
-  require(std::ssize(filters) == weights->shape.count(),
-          "the convolution {} does not see all channels of an image. Name the network's first layer.",
-          layer);
+  require(
+      std::ssize(filters) == weights->shape.count(),
+      "the convolution {} does not see all channels of an image. Name the network's first layer.",
+      layer);
   std::ranges::copy(filters, parameters + weights->range.begin);
 }
 

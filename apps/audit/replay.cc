@@ -77,7 +77,8 @@ fs::path program_of(const std::string& named, const RunFacts& facts) {
   return beside;
 }
 
-/// The first sentence of the program's own, else the last of the output, without the program's name.
+/// The first sentence of the program's own, else the last of the output, without the program's
+/// name.
 std::string error_in(const std::string& output, const std::string& program) {
   std::string last = "it wrote no reason";
   for (const std::string& line : lines_of(output)) {
@@ -317,7 +318,7 @@ Replayed Replay::run(const ReplaySpec& spec) {
       return {.code = kExitData, .error = refused.what()};
     }
     if (result.code == kExitRequeue) {
-      // A replay stops as on request. It may also have got one from somebody else, before its end.
+      // A replay stops as on request. A user may have sent one before its end.
       if (is_gone(files / checkpoint_name(part.end)))
         return {.code = kExitData, .error = "a signal stopped it. Start verify_run again"};
       result.code = kExitSuccess;

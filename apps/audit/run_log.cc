@@ -121,7 +121,8 @@ void add_classes(json classes, RunLog& log) {
     tested = true;
   }
   // A run that went on after its end has taken the line of its test back.
-  if (!tested && !log.starts.empty() && log.starts.back().step >= step) return static_cast<void>(log.skipped.insert("former tests"));
+  if (!tested && !log.starts.empty() && log.starts.back().step >= step)
+    return static_cast<void>(log.skipped.insert("former tests"));
   for (json& mistake : classes["mistakes"]) {
     if (!mistake.is_object()) continue;
     // The folder of the data may have moved, and a table ("texts.csv:50") may have a new name.

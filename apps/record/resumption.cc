@@ -124,9 +124,10 @@ void compare_with_summary(Resumption& r, const std::string& how, const std::stri
     r.notes.push_back(fmt::format("another run than that of {} wrote {}, which resumes here",
                                   (place / kSummaryFile).string(), r.file));
   } else if (how != "never") {
-    r.notes.push_back(fmt::format("{} has no checkpoint of its earlier start, so it begins again. "
-                                  "If it was moved, its state in memory belongs to its old place",
-                                  place.string()));
+    r.notes.push_back(
+        fmt::format("{} has no checkpoint of its earlier start, so it begins again. "
+                    "If it was moved, its state in memory belongs to its old place",
+                    place.string()));
   }
 }
 

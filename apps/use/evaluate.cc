@@ -202,7 +202,8 @@ bool evaluate(World& world, Device& device, const EvaluateOptions& o, const Chec
   }
   if (comm.rank() != 0 || !evaluated) return evaluated.has_value();
   if (o.place.folders.empty() && !folder.empty())
-    Console().line(fmt::format("{:<12} {}{}", "data", folder, notes.empty() ? ", as in training" : ""));
+    Console().line(
+        fmt::format("{:<12} {}{}", "data", folder, notes.empty() ? ", as in training" : ""));
   print_result(subject, *evaluated, data.class_names, o);
   return true;
 }

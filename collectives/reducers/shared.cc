@@ -77,7 +77,8 @@ class SharedReducer : public NodeReducer {
     if (all_.max(earlier) > 0) {
       const std::size_t bytes =
           std::max<std::int64_t>(earlier * places_.row, kPage) * sizeof(float);
-      earlier_ = std::make_unique<NodeMemory>(all_, spec_.comm, bytes, "the reducer's rows of shares");
+      earlier_ =
+          std::make_unique<NodeMemory>(all_, spec_.comm, bytes, "the reducer's rows of shares");
     }
     traits_.bytes = memory_.bytes() + (earlier_ ? earlier_->bytes() : 0);
     traits_.rows.clear();

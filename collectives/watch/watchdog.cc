@@ -37,7 +37,9 @@ std::string place_of(const RankRecorder::State& state) {
 }
 
 const char* resume_hint(const FlightRecorder& flight_recorder) {
-  return flight_recorder.has_saved() ? " The same command resumes from its last checkpoint or state." : "";
+  return flight_recorder.has_saved()
+             ? " The same command resumes from its last checkpoint or state."
+             : "";
 }
 
 constexpr double kOtherNodes = 10;  ///< factor of the limit if the cause is on another node
