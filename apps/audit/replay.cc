@@ -82,10 +82,11 @@ fs::path program_of(const std::string& named, const RunFacts& facts) {
 std::string error_in(const std::string& output, const std::string& program) {
   std::string last = "it wrote no reason";
   for (const std::string& line : lines_of(output)) {
-    // Without its advice, which is for the program's own command line.
-    if (line.starts_with(program + ": "))
-      return line.substr(program.size() + 2, line.find(". ") - program.size() - 2);
     if (!line.empty()) last = line;
+    if (!line.starts_with(program + ": ")) continue;
+    // Advice for the program's own command line is left out. --data is an option here too.
+    const std::string reason = line.substr(program.size() + 2);
+    return reason.find("--data") == reason.npos ? reason.substr(0, reason.find(". ")) : reason;
   }
   return last;
 }

@@ -271,13 +271,22 @@ void CheckpointUse::declare(OptionRows& rows) {
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights) {
   std::tuple<std::string, CheckpointMetadata, bool> content;
-  if (checkpoint)
-    content = {checkpoint->file().string(), checkpoint->metadata(), checkpoint->has("ema")};
+  std::string last;  // the facts of its run's last start, which knows where the data are now
+  agree_on_rank_0(comm, [&] {
+    if (!checkpoint) return;
+    const std::filesystem::path& file = checkpoint->file();
+    content = {file.string(), checkpoint->metadata(), checkpoint->has("ema")};
+    const auto facts = stored_facts(file.parent_path().parent_path());
+    const RunFacts own = RunFacts::of(file, checkpoint->metadata());
+    if (facts && facts->text("id") == own.text("id")) last = facts->dump();
+  });
   content = broadcast_object(comm, content);
+  last = comm.broadcast(last);
   EvaluatedCheckpoint result;
   agree(comm, [&] {
     const auto& [file, metadata, averaged] = content;
     result = describe(file, metadata, averaged, weights);
+    if (const auto facts = RunFacts::read(last)) result.images.place = images_of(*facts).place;
   });
   return result;
 }

@@ -114,7 +114,7 @@ page() {  # FILE EXPRESSION: of the page's data d and its run r
 shows_step() { (($(page runs/live/report.html 'r["results"]["step"]') > $1)); }
 launch 1 train_cifar "${options[@]}" --run live --steps 100000 --eval-every 0 --log-every 1000000
 await 30 shows_step 1
-await 30 shows_step "$(page runs/live/report.html 'r["results"]["step"]')"
+await 100 shows_step "$(page runs/live/report.html 'r["results"]["step"]')"
 expect "the page says that it trains" \
   test "$(page runs/live/report.html '[r["results"]["status"], d["next"] >= 10, r["results"]["seconds"] > 0]')" = "['running', True, True]"
 cp runs/live/report.html live.html

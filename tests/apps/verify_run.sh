@@ -167,10 +167,10 @@ best=(--global-batch 40 --shards 4 --seed 4 --eval-every 4 --validation 0.2)
 for steps in 4 8; do train 1 "${best[@]}" --steps $steps --run "$folder/best"; done
 expect "the first end has the best state" grep -q '"best": {[^}]*"step": 4' <(tr -d '\n' <"$folder/best/summary.json")
 verify "the best state is an earlier end" 0 "$folder/best" --all
-# It goes on and is killed before its next evaluation: evaluation.json still has the former test.
+# It goes on and stops before its next evaluation: evaluation.json still has the former test.
 start 1 "${best[@]}" --eval-every 0 --steps 100000 --run "$folder/best"
 await 30 has_done 12
-kill -KILL "$(pid_of_rank 0)" && collect
+kill -USR1 "$(pid_of_rank 0)" && collect
 verify "evaluation.json has a former test" 0 "$folder/best" --all
 train 1 "${best[@]}" --steps 10 --run "$folder/best"
 expect "fewer steps do not complete it" eval '! grep -q "\"status\": \"complete\"" "$folder/best/summary.json"'
@@ -221,6 +221,8 @@ mv "$folder/data" "$folder/gone"
 verify "no data" 65 "$honest" "${middle[@]}"
 expect_line "no data" 'not replayed data/small --data'
 expect_line "no data" '^INCOMPLETE 1 stretch'
+run "$build/evaluate" "$folder/continued" --no-confusion
+expect "evaluate knows where they are now" test "$code" = 0
 # Without the last checkpoint the log still has hashes.
 forged && rm "$(step_file "$folder/forged" 12)"
 sed -i 's/^  "arithmetic": .*/  "arithmetic": "another processor",/' "$folder/forged/summary.json"

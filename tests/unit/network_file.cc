@@ -152,11 +152,12 @@ layers = [
     {name = "inner$i", type = "relu", repeat = 2},
     {type = "dense", features = "$i"},
   ]},
+  {type = "dense", features = "$classes"},
 ])");
   std::vector<std::string> shapes;
   for (const Parameter& p : layout_of(entry, {1, 8, 8, 3}, 2).parameters)
     if (p.shape.rank() == 2) shapes.push_back(p.shape.text());
-  EXPECT_EQ(shapes, (std::vector<std::string>{"5x4", "4x192"}));
+  EXPECT_EQ(shapes, (std::vector<std::string>{"2x5", "5x4", "4x192"}));
 }
 
 /// The line of an error and words in it, for a row of a small network.
