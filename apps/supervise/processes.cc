@@ -168,7 +168,9 @@ void Processes::send(int signal) {
   next_look_ = 0;  // the ranks may end before the next look
   find_segments();
   if (mpirun_ > 0) ::kill(mpirun_, signal);
-  if (mpirun_ > 0) ::kill(mpirun_, SIGCONT);  // a stopped one passes nothing on
+  // A stopped one passes nothing on. Others must not get it: Open MPI 4 may end with 0 at its start.
+  if (mpirun_ > 0 && Process(mpirun_, 0).condition() == Condition::stopped)
+    ::kill(mpirun_, SIGCONT);
 }
 
 void Processes::ask(const std::vector<std::string>& hosts) {

@@ -80,6 +80,12 @@ kill -TERM "$(supervisor)"
 collect
 expect "SIGTERM is a request: $code" test $code = 75
 expect "it is answered at a step" grep -q 'stopped on request after step' "$folder/err"
+supervise "$folder/stopped"
+await 30 trains_again 1
+kill -STOP "$(mpirun_pid)"
+kill -TERM "$(supervisor)"
+collect
+expect "so it is if mpirun is stopped: $code" test $code = 75
 
 supervise "$folder/stopped"
 await 30 trains_again 1

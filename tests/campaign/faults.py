@@ -160,7 +160,8 @@ def _(run):
             loop.kill()
 
 
-@fault("/dev/shm full", place="one host", plain={})
+# Open MPI too has memory there. Its start fails without it, and a rank that writes into it ends by SIGBUS.
+@fault("/dev/shm full", place="one host", ends={1: "failed before the first step"}, plain={1: "", 135: ""})
 def _(run):
     with run.full("/dev/shm"):
         time.sleep(run.random.uniform(0.2, 1.5))
