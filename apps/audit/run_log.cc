@@ -68,13 +68,12 @@ void add_results(const json& summary, RunLog& log) {
   add(-1, "result", "loss", "evaluation", "loss");
   add(-1, "best", "top1", "evaluation", "top1");
   const std::string by = text_in(summary, "/best/by");
-  bool known = by.empty();
-  for (const Measure& measure : measures()) {
-    if (measure.name != by) continue;
-    add(-1, "best", "value", "evaluation", std::string(measure.field));
-    known = true;
+  const auto measure = std::ranges::find(measures(), by, &Measure::name);
+  if (measure != measures().end()) {
+    add(-1, "best", "value", "evaluation", std::string(measure->field));
+  } else if (!by.empty()) {
+    log.damage.push_back("summary.json has a best evaluation by an unknown measure");
   }
-  if (!known) log.damage.push_back("summary.json has a best evaluation by an unknown measure");
   add(step_in(summary), "test", "top1", "test", "top1");
   std::int64_t last = -1;  // the log of a run that was killed may go beyond its summary
   for (const LoggedValue& value : log.values)

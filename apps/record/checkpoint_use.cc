@@ -270,21 +270,20 @@ void CheckpointUse::declare(OptionRows& rows) {
 
 EvaluatedCheckpoint describe(const Comm& comm, const Checkpoint* checkpoint,
                              const std::string& weights) {
-  std::tuple<std::string, CheckpointMetadata, bool> content;
-  std::string last;  // the facts of its run's last start, which knows where the data are now
+  // Last the facts of its run's last start, which knows where the data are now.
+  std::tuple<std::string, CheckpointMetadata, bool, std::string> content;
   agree_on_rank_0(comm, [&] {
     if (!checkpoint) return;
     const std::filesystem::path& file = checkpoint->file();
-    content = {file.string(), checkpoint->metadata(), checkpoint->has("ema")};
+    content = {file.string(), checkpoint->metadata(), checkpoint->has("ema"), ""};
     const auto facts = stored_facts(file.parent_path().parent_path());
     const RunFacts own = RunFacts::of(file, checkpoint->metadata());
-    if (facts && facts->text("id") == own.text("id")) last = facts->dump();
+    if (facts && facts->text("id") == own.text("id")) std::get<3>(content) = facts->dump();
   });
   content = broadcast_object(comm, content);
-  last = comm.broadcast(last);
   EvaluatedCheckpoint result;
   agree(comm, [&] {
-    const auto& [file, metadata, averaged] = content;
+    const auto& [file, metadata, averaged, last] = content;
     result = describe(file, metadata, averaged, weights);
     if (const auto facts = RunFacts::read(last)) result.images.place = images_of(*facts).place;
   });

@@ -305,8 +305,10 @@ void RunPlace::name_run(const std::string& run) {
 }
 
 void RunPlace::require_held() const {
-  if (lock_) require_there();
-  if (lock_) lock_->require_held();
+  if (lock_) {
+    require_there();
+    lock_->require_held();
+  }
   looked_ = now_seconds();
 }
 

@@ -49,10 +49,10 @@ class RunPlace {
 
   // Local, after claim(). They do nothing if there is no folder, and on ranks other than 0.
   void name_run(const std::string& run);  ///< FolderLock::name_run()
-  void require_held() const;              ///< FolderLock::require_held()
+  void require_held() const;              ///< require_there() and FolderLock::require_held()
   /// The same for frequent calls: looks every 5 s at most.
   void require_still_held() const;
-  /// After a file could not be written: throws Error (kExitStorage) if the whole folder is gone.
+  /// Throws Error (kExitStorage) if the whole folder is gone, which explains other errors.
   void require_there() const;
 
  private:
