@@ -12,6 +12,7 @@
 #include <optional>
 #include <regex>
 
+#include "src/base/process.h"
 #include "src/files/file.h"
 
 namespace lockstep {
@@ -84,6 +85,12 @@ std::vector<int> processes_of(const std::string& id) {
     const int pid = std::atoi(process.filename().c_str());
     if (pid != ::getpid() && variable_of(pid, kSupervisor) == id) pids.push_back(pid);
   }
+  return pids;
+}
+
+std::vector<int> stopped_of(const std::string& id) {
+  std::vector<int> pids = processes_of(id);
+  std::erase_if(pids, [](int pid) { return Process(pid, 0).condition() != Condition::stopped; });
   return pids;
 }
 

@@ -28,6 +28,8 @@ std::int64_t step_in(std::string_view text);
 
 /// The processes of this host with this id, except this process.
 std::vector<int> processes_of(const std::string& id);
+/// Those of them that a signal has stopped.
+std::vector<int> stopped_of(const std::string& id);
 /// Whether `pid` is a rank.
 bool is_rank(int pid);
 /// Patterns of the files in /dev/shm that Open MPI shares between the ranks of a host, if process

@@ -23,7 +23,6 @@
 #include "src/base/check.h"
 #include "src/base/clock.h"
 #include "src/base/machine.h"
-#include "src/base/process.h"
 #include "src/base/text.h"
 
 // All waiting is in wait(): one poll() over the descriptor of signals and the pipes of the agents.
@@ -146,7 +145,8 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
   segments_.clear();
   constexpr double kLooks = 120;  // ranks that have none by then send messages instead
   last_look_ = now() + kLooks;
-  ended_ = false;
+  ended_ = was_stopped_ = ranks_run_ = false;
+  next_look_at_ranks_ = 0;
   const int hosts = open_memory(hostfile_text(shares));
   const std::string file = hosts < 0 ? "" : fmt::format("/proc/self/fd/{}", hosts);
   // mpirun answers these by killing the ranks at once. They may reach all processes of a job at the
@@ -167,10 +167,11 @@ void Processes::start(const std::vector<HostRange>& wanted, const Change& change
 void Processes::send(int signal) {
   next_look_ = 0;  // the ranks may end before the next look
   find_segments();
-  if (mpirun_ > 0) ::kill(mpirun_, signal);
-  // A stopped one passes nothing on. Others must not get it: Open MPI 4 may end with 0 at its start.
-  if (mpirun_ > 0 && Process(mpirun_, 0).condition() == Condition::stopped)
-    ::kill(mpirun_, SIGCONT);
+  if (mpirun_ <= 0) return;
+  ::kill(mpirun_, signal);
+  // A stopped mpirun passes nothing on, and a stopped rank answers nothing. Others must not get it:
+  // mpirun of Open MPI 4 may end with 0 at its start.
+  for (const int pid : stopped_of(id_)) ::kill(pid, SIGCONT);
 }
 
 void Processes::ask(const std::vector<std::string>& hosts) {
@@ -182,9 +183,7 @@ void Processes::ask(const std::vector<std::string>& hosts) {
     if (!local_.at(question.answer.host)) continue;
     question.done = question.answer.answers = true;
     question.answer.step = step();
-    question.answer.stopped = std::ranges::any_of(processes_of(id_), [](int pid) {
-      return Process(pid, 0).condition() == Condition::stopped;
-    });
+    question.answer.stopped = !stopped_of(id_).empty();
   }
 }
 
@@ -310,7 +309,11 @@ void Processes::read_signals(Event& event) {
 
 void Processes::reap(Event& event) {
   int status = 0;
-  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0;) {
+    if (WIFSTOPPED(status)) {
+      was_stopped_ = was_stopped_ || pid == mpirun_;
+      continue;
+    }
     for (std::vector<Question>* const all : {&questions_, &late_})
       for (Question& question : *all)
         if (question.pid == pid) question.pid = 0;
@@ -322,6 +325,7 @@ void Processes::reap(Event& event) {
     if (status == 0) take_reason(messages_);
     event.ended =
         WIFSIGNALED(status) ? End{128 + WTERMSIG(status), true} : End{WEXITSTATUS(status)};
+    event.ended->was_stopped = was_stopped_;
     // mpirun may turn the signal into a failure.
     if (event.ended->code == kExitFailure && is_unread_pipe(STDOUT_FILENO))
       event.ended = {128 + SIGPIPE, true};
@@ -337,10 +341,10 @@ void Processes::find_segments() {
 }
 
 bool Processes::ranks_run() {
-  constexpr double kLook = 0.5;
+  constexpr double kLook = 0.5, kFirstLook = 0.1;  // a rank may be gone soon
   if (!has_local_ranks_) return true;
   if (now() < next_look_at_ranks_) return ranks_run_;
-  next_look_at_ranks_ = now() + kLook;
+  next_look_at_ranks_ = now() + (ranks_run_ ? kLook : kFirstLook);
   return ranks_run_ = std::ranges::any_of(processes_of(id_), is_rank);
 }
 

@@ -96,6 +96,7 @@ class Processes : public Machines {
   double limit_;
   bool asked_ = false;  ///< a question without its answers
   bool ended_ = false;  ///< a start has ended whose remains are on the hosts
+  bool was_stopped_ = false;  ///< mpirun, by a signal
   bool told_ = false;   ///< that hosts cannot be asked
   bool has_local_ranks_ = false, ranks_run_ = false;
   double next_look_at_ranks_ = 0;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kAsk = 1;      ///< seconds between questions to hosts that are out
 constexpr double kRequest = 5;  ///< between requests: ranks that are starting may miss one
-constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step, with and without a pending line
+constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step; a start and a pending line: quick
 constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, mean gaps between steps
 constexpr int kSilent = 2;               ///< questions in a row without an answer: the host is lost
 constexpr double kFirstAnswer = 10;      ///< seconds: a host that is silent while the ranks start
@@ -73,7 +73,8 @@ int Supervisor::run() {
   start({}, -1);
   std::optional<int> code;
   while (!code) {
-    const Machines::Event event = machines_.wait(pending_.what.empty() ? kLook : kQuickLook);
+    const bool may_wait = pending_.what.empty() && present_.has_run;
+    const Machines::Event event = machines_.wait(may_wait ? kLook : kQuickLook);
     if (event.signal != 0) on_signal(event.signal);
     if (!event.answers.empty()) on_answers(event.answers);
     look_at_step();
@@ -247,8 +248,9 @@ std::optional<int> Supervisor::on_end(const End& end) {
     return {};
   }
   // mpirun of Open MPI 5 returns 0 if it loses a host. A run that is complete leaves no step
-  // behind.
-  if (end.code == kExitSuccess && machines_.step() >= 0) {
+  // behind. That of Open MPI 4 may return 0 without a rank if it was stopped at its start.
+  const bool none = end.was_stopped && !present_.has_run;
+  if (end.code == kExitSuccess && (none || machines_.step() >= 0)) {
     last_code_ = kExitLost;
     return on_failure({kExitLost}, cause_of({kExitLost}));
   }

@@ -15,6 +15,7 @@ namespace lockstep {
 struct End {
   int code = 0;           ///< its exit code, or 128 + the signal that ended a rank or mpirun
   bool launcher = false;  ///< the signal ended mpirun itself
+  bool was_stopped = false;  ///< a signal had stopped mpirun
 };
 
 /// Why a start of the ranks ended.

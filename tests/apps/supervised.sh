@@ -82,10 +82,11 @@ expect "SIGTERM is a request: $code" test $code = 75
 expect "it is answered at a step" grep -q 'stopped on request after step' "$folder/err"
 supervise "$folder/stopped"
 await 30 trains_again 1
-kill -STOP "$(mpirun_pid)"
+kill -STOP "$(mpirun_pid)" "$(rank_pid 0)" "$(rank_pid 1)"
 kill -TERM "$(supervisor)"
 collect
-expect "so it is if mpirun is stopped: $code" test $code = 75
+expect "so it is if mpirun and the ranks are stopped: $code" test $code = 75
+expect "they answer at a step too" grep -q 'stopped on request after step' "$folder/err"
 
 supervise "$folder/stopped"
 await 30 trains_again 1

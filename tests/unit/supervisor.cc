@@ -447,6 +447,16 @@ TEST(Supervisor, MpirunThatLosesAHostWithoutAnError) {
   EXPECT_EQ(machines.starts.size(), 2u);
 }
 
+TEST(Supervisor, MpirunThatWasStoppedAndStartedNoRank) {
+  for (const bool ranks : {false, true}) {
+    FakeMachines machines;
+    machines.ranks = ranks;
+    machines.plays = {{1, {.was_stopped = true}}, {1, {}}};
+    EXPECT_EQ(supervise(machines), kExitSuccess);
+    EXPECT_EQ(machines.starts.size(), ranks ? 1u : 2u);
+  }
+}
+
 TEST(Supervisor, AProgramWithoutSteps) {
   FakeMachines machines;
   machines.has_steps = false;
