@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <map>
-#include <regex>
 #include <set>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/files.h"
 #include "tests/support/initial_weights.h"
+#include "tests/support/pattern.h"
 #include "tests/support/pytorch_file.h"
 #include "tests/support/safetensors.h"
 
@@ -35,7 +35,7 @@ Layout thin(int classes) {
                     text = contents(std::filesystem::path(SOURCE_DIR) / file);
   return layout_of(
       classes,
-      network_entry("thin", std::regex_replace(text, std::regex("(filters = \\d+)\\d"), "$1"),
+      network_entry("thin", replaced(text, "(filters = \\d+)\\d", "$1"),
                     file));
 }
 

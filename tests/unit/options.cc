@@ -2,7 +2,6 @@
 // file, line and key.
 #include <gtest/gtest.h>
 
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -12,6 +11,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 #include "tests/support/parsed_options.h"
+#include "tests/support/pattern.h"
 
 namespace lockstep {
 namespace {
@@ -110,7 +110,7 @@ using Refusals = std::vector<std::pair<Words, const char*>>;
 
 void expect_refusals(const Refusals& cases) {
   for (const auto& [words, pattern] : cases) {
-    EXPECT_TRUE(std::regex_search(refusal(words), std::regex(pattern)))
+    EXPECT_TRUE(has_match(refusal(words), pattern))
         << refusal(words) << "\nwants " << pattern;
   }
 }
@@ -473,7 +473,7 @@ class ConfigFile : public testing::Test {
   /// The error of a file with `text` matches `pattern`, in which F is the name of the file.
   void expect_refusal(const std::string& text, const std::string& pattern,
                       const Words& words = {}) {
-    const std::string full = std::regex_replace(pattern, std::regex("F:"), file_.string() + ":");
+    const std::string full = replaced(pattern, "F:", file_.string() + ":");
     expect_refusals({{words_for(text, words), full.c_str()}});
   }
 

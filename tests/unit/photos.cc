@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "src/base/machine.h"
@@ -23,6 +22,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
 #include "tests/support/image_bytes.h"
+#include "tests/support/pattern.h"
 #include "tests/support/test_dataset.h"
 
 // HDF5 itself loses some memory when a header is damaged; handles that stay open would be
@@ -728,7 +728,7 @@ TEST_F(Photos, PackedAreTheSame) {
   EXPECT_FALSE(fs::exists(stale));
   const OpenedData pack = open_packed(asked), pair = open();
   const auto without_contents = [](const std::string& identity) {
-    return std::regex_replace(identity, std::regex("[a-z]+ (packed )?photos = [^\n]*\n"), "");
+    return replaced(identity, "[a-z]+ (packed )?photos = [^\n]*\n", "");
   };
   EXPECT_EQ(without_contents(pack.identity), without_contents(pair.identity));
   EXPECT_THAT(pack.identity, HasSubstr("training packed photos = crc32c"));

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <regex>
 
 #include "src/report/report.h"
 #include "tests/support/environment.h"
 #include "tests/support/files.h"
+#include "tests/support/pattern.h"
 
 namespace lockstep {
 namespace {
@@ -113,7 +113,7 @@ TEST(Console, TheBarStaysBelowTheLines) {
     EXPECT_EQ(text, "two\nthree\n" + progress_bar(0, 100, -1, "loss 4.6", 59));
     console.progress(100, 100, "loss 0.5");  // the end is drawn, however soon
     text = shown(terminal.written());
-    EXPECT_TRUE(std::regex_match(text, std::regex("\\[=+\\] 100/100 ETA 0:00 loss 0.5"))) << text;
+    EXPECT_TRUE(matches(text, "\\[=+\\] 100/100 ETA 0:00 loss 0.5")) << text;
     EXPECT_EQ(text.size(), 59u);
     console.clear();
     console.line("four");

@@ -4,13 +4,13 @@
 #include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "event.pb.h"
 #include "src/base/crc32c.h"
 #include "src/report/report.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/pattern.h"
 
 namespace lockstep {
 namespace {
@@ -104,7 +104,7 @@ TEST_F(EventFileTest, NamesDifferEvenWithinASecond) {
   EXPECT_EQ(directory_.names().size(), 3u);
   const std::string name = a.path().filename().string();
   EXPECT_TRUE(
-      std::regex_match(name, std::regex("events\\.out\\.tfevents\\.\\d{10}\\..+\\.\\d+\\.0")))
+      matches(name, "events\\.out\\.tfevents\\.\\d{10}\\..+\\.\\d+\\.0"))
       << name;
   a.flush();
   EXPECT_EQ(events_of(a.path()).size(), 1u) << "a reader knows the file before its first value";

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "src/base/random.h"
 #include "src/report/report.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/files.h"
+#include "tests/support/pattern.h"
 
 namespace lockstep {
 namespace {
@@ -20,7 +20,7 @@ class JsonLinesTest : public testing::Test {
  protected:
   /// The lines without their times.
   std::string timeless() const {
-    return std::regex_replace(contents(file_), std::regex("\"time\":[0-9]+\\.[0-9]{3},"), "");
+    return replaced(contents(file_), "\"time\":[0-9]+\\.[0-9]{3},", "");
   }
   const TemporaryDirectory directory_;
   const std::filesystem::path file_ = directory_ / "metrics.jsonl";
