@@ -19,8 +19,10 @@ namespace {
 
 constexpr double kAsk = 1;      ///< seconds between questions to hosts that are out
 constexpr double kRequest = 5;  ///< between requests: ranks that are starting may miss one
-constexpr double kQuickLook = 0.02, kLook = 0.5;  ///< at the step; a start and a pending line: quick
+constexpr double kQuickLook = 0.02,
+                 kLook = 0.5;            ///< at the step; a start and a pending line: quick
 constexpr double kQuiet = 1, kGaps = 3;  ///< steps have stopped: seconds, mean gaps between steps
+constexpr double kQuickStart = 5;        ///< a rank that is there is seen by then
 constexpr int kSilent = 2;               ///< questions in a row without an answer: the host is lost
 constexpr double kFirstAnswer = 10;      ///< seconds: a host that is silent while the ranks start
 constexpr double kStopped = 2;           ///< seconds: a rank that is starting was stopped for good
@@ -73,7 +75,8 @@ int Supervisor::run() {
   start({}, -1);
   std::optional<int> code;
   while (!code) {
-    const bool may_wait = pending_.what.empty() && present_.has_run;
+    const bool starts = !present_.has_run && machines_.now() - present_.idle_since < kQuickStart;
+    const bool may_wait = pending_.what.empty() && !starts;
     const Machines::Event event = machines_.wait(may_wait ? kLook : kQuickLook);
     if (event.signal != 0) on_signal(event.signal);
     if (!event.answers.empty()) on_answers(event.answers);
