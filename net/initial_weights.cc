@@ -157,10 +157,14 @@ Matches match(const TensorFile& reader, const std::filesystem::path& file, const
       fresh.push_back(parameter.name);
       continue;
     }
+    for (const Parameter& any : layout.parameters)
+      matches.pairs.emplace_back(&any, matches.naming.of(any));
+    const std::string others = listed(unused_tensors(reader, matches));
     fail(
-        "{} does not fit this model: {} {}, and {} is {}. Use weights of this model, or pass "
-        "--model with the one of the weights.",
-        file.string(), name, is, parameter.name, fmt::join(pytorch_shape(parameter), "x"));
+        "{} does not fit this model: {} {}, and {} is {}.{} Use weights of this model, or pass the "
+        "--model, --image-size or --colours of the weights.",
+        file.string(), name, is, parameter.name, fmt::join(pytorch_shape(parameter), "x"),
+        others.empty() ? "" : fmt::format(" The file has {} instead.", others));
   }
   // A layer begins as a whole.
   if (!fresh.empty()) {

@@ -37,8 +37,9 @@ void ModelOptions::declare(OptionRows& rows, std::string_view by_default,
             "A run is its name in runs/ or its folder. It gives best.h5, or else its newest "
             "checkpoint. A last layer of other classes begins with zeros.")
       .shapes_weights()
+      .common()
       .example("runs/first/checkpoints/best.h5")
-      .also_called({"pretrained"});
+      .also_called({"pretrained", "weights"});
   rows.flag("--sync-bn", sync_bn,
             "Synchronised batch norm: statistics of the global batch, not of shards\n"
             "With --accumulate, the statistics cover one micro-batch of each rank.")

@@ -95,6 +95,7 @@ void UpdateOptions::declare_loss(OptionRows& rows) {
             "samples are its own. A CSV file has a line class,weight for each class. Evaluations "
             "have no weights.")
       .suggests({"balanced"})
+      .common()
       .example("balanced")
       .also_called({"class-weight"});
   loss.each_number([&](const LossOption& option, float& value) {

@@ -23,6 +23,7 @@
 #include "src/base/text.h"
 #include "src/data/image/photos.h"
 #include "src/data/rows/class_folders.h"
+#include "src/data/rows/labelled_rows.h"
 #include "src/data/text/text_file.h"
 #include "src/data/text/words.h"
 #include "src/files/file.h"
@@ -46,7 +47,10 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
           "Formats of images: JPEG, PNG, WebP, BMP, GIF, TIFF, HEIC and AVIF. Names of images "
           "stand "
           "one on a line of standard input, and are answered while it is open. For a run on texts "
-          "each line is a text, and a file is a text in UTF-8.")
+          "each line is a text, and a file is a text in UTF-8. A table (.csv, .tsv, .jsonl) is "
+          "answered row by row. It has the column of texts or files of training, or only one. "
+          "Names "
+          "are relative to the table.")
       .example("new.jpg");
   rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print")
       .idle_with("--csv");
@@ -101,37 +105,57 @@ class InputLines {
   bool ended_ = false;
 };
 
-/// A sample to classify: a file, or with `is_text` a text.
+/// A sample to classify: a file, or with `is_text` a text, perhaps of a row of a table.
 struct Input {
   std::string words;
   bool is_text = false;
+  std::string row = {};  ///< "tickets.csv:1"
 
-  std::string shown() const { return is_text ? excerpt_of(words, 60) : words; }
+  std::string shown() const {
+    if (!row.empty()) return row;
+    return is_text ? excerpt_of(words, 60) : words;
+  }
 };
 
 /// Calls `each` with the files that the user names, in that order. Folders are replaced by their
-/// files of images, or with `texts` of texts. Calls `pause` before it waits for standard input,
-/// each line of which is a name or a text. False: a folder has no such file or cannot be read.
+/// files of images, or with `texts` of texts, and tables by their rows. Calls `pause` before it
+/// waits for standard input, each line of which is a name or a text. False: a folder has no such
+/// file or cannot be read.
 bool for_each_input(const ClassifyOptions& o, bool texts,
                     const std::function<void(const Input&)>& each,
                     const std::function<void()>& pause) {
   bool all = true;
   const auto add = [&](const std::string& name) {
     std::error_code unreadable;
-    if (!std::filesystem::is_directory(name, unreadable)) return each({name});
-    std::vector<FoundFile> found;
+    const std::filesystem::path path = name;
+    const bool inner = std::filesystem::is_directory(path, unreadable),
+               table = !inner && is_table(path);
+    if (!table && !inner) return each({name});
+    std::vector<Input> found;
+    const auto add_row = [&](const LabelledRow& row) {
+      if (!texts) return found.push_back({path.parent_path() / row.content});
+      found.push_back(
+          {row.content, true, fmt::format("{}:{}", path.filename().string(), found.size() + 1)});
+    };
     try {
-      found = files_of_class(name);
-      std::erase_if(found, [&](const FoundFile& file) {
-        return !(texts ? has_text_name(file.name) : has_image_name(file.name));
-      });
-      require(!found.empty(), "{} contains no {} files. Pass another folder.", one_line(name),
-              texts ? "text" : "image");
+      using Names = std::span<const std::string_view>;
+      const ContentColumn column{texts ? "text" : "file",
+                                 texts ? Names(kTextNames) : Names(kFileNames),
+                                 /*labelled=*/false};
+      if (table) {
+        read_labelled_rows(path, column, /*required=*/true, add_row);
+      } else {
+        for (const FoundFile& file : files_of_class(path))
+          if (texts ? has_text_name(file.name) : has_image_name(file.name))
+            found.push_back({path / file.name});
+      }
+      require(!found.empty(), "{} contains no {} {}. Pass another.", one_line(name),
+              texts ? "text" : "image", table ? "rows" : "files");
     } catch (const Error& error) {
       o.complain(error.what());
       all = false;
     }
-    for (const FoundFile& file : found) each({std::filesystem::path(name) / file.name});
+    for (const Input& input : found) each(input);
   };
   for (const std::string& name : o.files) {
     if (name != "-") {
@@ -161,7 +185,7 @@ std::string line_of(const Input& input, const std::vector<std::string>& classes,
   if (o.csv) {
     const std::span row(probabilities, classes.size());
     const auto best = std::ranges::max_element(row) - row.begin();
-    return fmt::format("{},{}{}", csv_field(input.shown()), csv_field(classes[best]),
+    return fmt::format("{},{}{}", csv_field(input.words), csv_field(classes[best]),
                        csv_probabilities(row));
   }
   std::vector<std::size_t> order(classes.size());
@@ -169,8 +193,9 @@ std::string line_of(const Input& input, const std::vector<std::string>& classes,
   std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return probabilities[i]; });
   order.resize(std::min(order.size(), static_cast<std::size_t>(o.top)));
   if (o.json) {
-    nlohmann::ordered_json object{{input.is_text ? "text" : "file", input.shown()},
-                                  {"classes", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json object{{input.is_text ? "text" : "file", input.words}};
+    if (!input.row.empty()) object["row"] = input.row;
+    object["classes"] = nlohmann::ordered_json::array();
     for (const std::size_t i : order)
       object["classes"].push_back({{"name", classes[i]}, {"probability", probabilities[i]}});
     return json_text(object);

@@ -32,7 +32,7 @@ bool CsvRows::next(std::vector<std::string>& fields) {
   row_line_ = line_;
   for (;;) {
     std::string field;
-    if (current() == '"') {
+    if (current() == '"' && !is_loose()) {
       field = quoted_field();
     } else {
       const std::size_t begin = at_;
@@ -44,6 +44,15 @@ bool CsvRows::next(std::vector<std::string>& fields) {
     ++at_;
   }
   end_line();
+  return true;
+}
+
+bool CsvRows::is_loose() const {
+  if (separator_ != '\t') return false;
+  for (std::size_t end = at_ + 1; (end = text_.find('"', end)) != text_.npos; end += 2) {
+    const char next = end + 1 < text_.size() ? text_[end + 1] : '\n';
+    if (next != '"') return next != separator_ && next != '\r' && next != '\n';
+  }
   return true;
 }
 

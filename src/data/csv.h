@@ -1,6 +1,6 @@
 // Rows of a CSV file (RFC 4180): fields in quotes may contain separators, line ends, and quotes
 // twice. The separator is the first comma, semicolon or tab of the first line. Lines end with LF or
-// CR LF. Empty lines are skipped.
+// CR LF. Empty lines are skipped. Between tabs a quote that ends within its field is text.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,8 @@ class CsvRows {
   std::int64_t line() const { return row_line_; }
 
  private:
+  /// Whether the quote of a field with tabs around it ends within the field, so it is text.
+  bool is_loose() const;
   std::string quoted_field();
   bool at_line_end() const;
   char current() const { return at_ < text_.size() ? text_[at_] : '\n'; }

@@ -133,7 +133,8 @@ void DataOptions::declare(OptionRows& rows, const DatasetEntry& by_default) {
   if (by_default.texts) declare_texts(rows);
   declare_labels(rows, place.labels)  // a resume compares the images and classes, not the path
       .only_with("--dataset folder", [this] { return dataset == "folder"; })
-      .example("labels.csv" + (photos.empty() ? " --data photos" : photos + " --image-size 64"));
+      .example("labels.csv" + (photos.empty() ? " --data photos" : photos + " --image-size 64"))
+      .is_common = by_default.resizes;
   declare_split(rows, validation);
   declare_image_files(rows, images)
       .only_with("--dataset folder", [this] { return find(datasets(), dataset).resizes; })

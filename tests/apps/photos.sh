@@ -77,6 +77,9 @@ expect "JSON" grep -qE '"name":"blue","probability":(1.0|0.[5-9])' "$folder/out"
 # shellcheck disable=SC2016
 run bash -c 'echo "$3" | "$1" "$2" -' - "$build/classify" "$folder/whole" "$photos/val/red/2.bmp"
 expect "names on standard input" grep -q '2.bmp: red' "$folder/out"
+printf 'id,file\n1,%s/val/red/2.bmp\n2,%s/val/blue/1.bmp\n' "$photos" "$photos" >"$folder/new.csv"
+ranks 1 classify "$folder/whole" "$folder/new.csv" --top 1
+expect "a table of files" test "$(grep -cE '2.bmp: red|1.bmp: blue' "$folder/out")" = 2
 cp "$photos/val/red/2.bmp" "$folder/two"$'\n'"lines.bmp"
 ranks 1 classify "$folder/whole" "$folder" --top 1
 expect "a name with a line end" grep -q 'two?lines.bmp: red' "$folder/out"

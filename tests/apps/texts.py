@@ -3,7 +3,7 @@
   make                            writes texts.csv, folder/, hard.csv and lines.txt
   answers CSV JSON                compares two outputs of classify
   page RUN                        checks that the page contains the texts as data
-  example ONNX LINES TEXTS        runs the example of docs/data.md and compares with classify. Without onnxruntime a stand-in
+  example ONNX LINES TEXTS        runs the example of docs/texts.md and compares with classify. Without onnxruntime a stand-in
                                   computes the network from the .safetensors file beside it."""
 import contextlib
 import csv
@@ -17,7 +17,7 @@ import types
 import numpy
 from exported_network import ExportedNetwork, example_of
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "data.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "texts.md"
 WORDS = {"great": "great wonderful GOOD 好 любимый", "bad": "bad terrible \u0130ll 坏 ПЛОХО", "plain, so-so": "film sat café naïve e\u0301"}
 LINES = ["Great film, a WONDERFUL one", "坏坏ПЛОХО terrible!", "café \"naïve\" sat <b>there</b>", "unknown things", "!"]
 
@@ -84,7 +84,7 @@ class StandIn(ExportedNetwork):
 def example(onnx, lines, texts):
     code = example_of(PAGE)
     text = '"A film that I will see again."'
-    assert '"runs/first.onnx"' in code and text in code
+    assert '"films.onnx"' in code and text in code
     sessions = [StandIn]
     with contextlib.suppress(ImportError):
         import onnxruntime
@@ -96,7 +96,7 @@ def example(onnx, lines, texts):
         for row, line in zip(rows, pathlib.Path(texts).read_text().splitlines(), strict=True):
             printed, seen = io.StringIO(), {}
             with contextlib.redirect_stdout(printed):
-                exec(code.replace('"runs/first.onnx"', repr(onnx)).replace(text, repr(line)), seen)
+                exec(code.replace('"films.onnx"', repr(onnx)).replace(text, repr(line)), seen)
             logits = seen["logits"][0].astype("f8")
             shares = numpy.exp(logits - logits.max())
             shares /= shares.sum()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # train_texts: a CSV file and the same texts in folders, bitwise identical on any number of ranks; evaluate and classify read the
-# words from the checkpoint; the page shows texts; and the example of docs/data.md prints the classes of classify.
+# words from the checkpoint; the page shows texts; and the example of docs/texts.md prints the classes of classify.
 # usage: texts.sh BUILD_FOLDER
 # shellcheck source=SCRIPTDIR/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -69,6 +69,18 @@ expect "a line that is no UTF-8 is passed over" test "$code-$(wc -l <out)-$(grep
 printf 'good\n\nbad\n' >"$folder/mixed"
 "$build/classify" ./run1 - --csv <mixed >out 2>raw
 expect "an empty line has an answer" test "$(cut -d, -f1 out | tr '\n' '|')" = 'text|good||bad|'
+run "$build/classify" ./run1 elsewhere.csv --json
+expect "a table is answered row by row" test "$code-$(wc -l <out)-$(tail -n 1 out | grep -o '"row":"[^"]*"')" = \
+  '0-360-"row":"elsewhere.csv:360"'
+long=$(printf 'good %.0s' {1..40})
+printf '%s\n' n,text "1,$long" '2,"bad, film"' >new.csv
+run "$build/classify" ./run1 --csv new.csv
+expect "without classes, and texts are whole" test "$(sed -n '2p' out | cut -d, -f1)-$(grep -c '^"bad, film",' out)" = "$long-1"
+run "$build/classify" ./run1 new.csv
+expect_line "an answer names the row" '^new.csv:2: '
+printf 'a,b,c\n1,2,3\n' >wrong.csv
+run "$build/classify" ./run1 wrong.csv new.csv
+expect "a table without texts is named, others are answered" test "$code-$(wc -l <out)-$(grep -c 'wrong.csv has no column' err)" = 1-3-1
 
 # --- the page ----------------------------------------------------------------------------------------------------------------
 ranks 1 train_texts "${settings[@]}" --data hard.csv --epochs 1 --run ./hard

@@ -208,6 +208,50 @@ TEST_F(ImageTable, MayBeMetadataInTheFolder) {
   EXPECT_EQ(open_folder(source("photos", folder_ / "labels.csv")).class_names, (Strings{"a", "b"}));
 }
 
+TEST_F(ImageTable, MayBeMetadataBesideTheImages) {
+  images({"photos/train/batch0/1.png", "photos/train/batch1/2.png", "photos/test/deep/1.png"});
+  table("file_name,label\n1.png,x\n", "photos/train/batch0/metadata.csv");
+  table("file_name,label\n2.png,y\n", "photos/train/batch1/metadata.csv");
+  table("file_name,label\n1.png,y\n", "photos/test/deep/metadata.csv");
+  for (const char* part : {"train", "test"})
+    fs::rename(folder_ / "photos" / part, folder_ / "photos" / fmt::format("pets-{}", part));
+  EXPECT_EQ(open_folder(source("photos")).test->size(), 1) << "of a part with a longer name";
+  for (const char* part : {"train", "test"})
+    fs::rename(folder_ / "photos" / fmt::format("pets-{}", part), folder_ / "photos" / part);
+  const OpenedData data = open_folder(source("photos"));
+  EXPECT_EQ(data.class_names, (Strings{"x", "y"}));
+  EXPECT_EQ(data.train->label(1), 1);
+  EXPECT_EQ(files(*data.test, folder_ / "photos"), Strings{"test/deep/1.png"});
+  std::string rows = "file_name,label\n";
+  for (int i = 0; i < 12; ++i) {
+    image(fmt::format("flat/all/{}.png", i));
+    rows += fmt::format("{}.png,{}\n", i, i % 2);
+  }
+  table(rows, "flat/all/metadata.csv");
+  EXPECT_EQ(find_images(source("flat", {}, 0.5)).classes, (Strings{"0", "1"})) << "without train/";
+  images({"flat/other/1.png", "flat/other/2.png", "flat/other/3.png"});
+  EXPECT_EQ(find_images(source("flat", {}, 0.5)).classes, (Strings{"all", "other"}))
+      << "that of one class is none";
+  table("file_name,label\n1.png,0\n", "flat/other/metadata.csv");
+  EXPECT_EQ(find_images(source("flat", {}, 0.5)).classes, (Strings{"0", "1"}));
+  image("flat/other/train/1.png");
+  EXPECT_EQ(find_images(source("flat", {}, 0.5)).classes, (Strings{"all", "other"}))
+      << "a data set within is none";
+}
+
+TEST_F(ImageTable, MayHaveOtherColumnsAndNoEndings) {
+  images(
+      {"photos/a.png", "photos/b.png", "photos/c.png", "photos/c", "photos/d.gif", "photos/d.png"});
+  refuse("id,breed\na,x\nb,y\nd,y\n", {"1 of 3", "do not exist", "d ("});
+  refuse("id,breed\na,x\nb,y\na.png,y\n", {"two classes of a.png"});
+  const DataSource all = source("photos", table("file,label\na.png,x\nb.png,y\nc,y\n"), 0.5);
+  const std::string identity = find_images(all).identity();
+  for (const char* text : {"id,breed\na,x\nb,y\nc,y\n", "label,name\nx,a\ny,b.png\ny,c\n"}) {
+    const DataSource same = source("photos", table(text), 0.5);
+    EXPECT_EQ(find_images(same).identity(), identity) << text;
+  }
+}
+
 TEST_F(ImageTable, IsNoMetadataWithoutClasses) {
   for (const std::string& name : kFolders) image("photos/" + name);
   const std::string identity = find_images(source("photos")).identity();
@@ -223,8 +267,8 @@ TEST_F(ImageTable, IsRefusedWithFileAndLine) {
   images({"photos/a.png", "photos/b.png", "photos/c.png"});
   refuse("", {"labels.csv", "is empty", "file,label"});
   refuse("file,label\n", {"labels.csv", "no images"});
-  refuse("name,label\na.png,x\n", {"labels.csv", "no column", "file_name", "name, label"});
-  refuse("file,kind\na.png,x\n", {"no column with the class", "category"});
+  refuse("name,label,n\na.png,x,1\n", {"labels.csv", "no column", "file_name", "name, label"});
+  refuse("file,kind,n\na.png,x,1\n", {"no column with the class", "category"});
   refuse("file,label\na.png,x\nb.png\n", {"line 3", "1 field"});
   refuse("file,label\na.png,\n", {"line 2", "no class"});
   refuse("file,label\n,x\n", {"line 2", "no file"});
@@ -245,6 +289,10 @@ TEST_F(ImageTable, IsRefusedWithFileAndLine) {
   expect_error({"labels.jsonl", "line 2", "no JSON object"},
                [&] { find_images(source("photos", folder_ / "labels.jsonl")); });
   table("{\"file\": \"a.png\", \"label\": \"x\"}\n{\"file\": \"b.png\"}\n", "labels.jsonl");
+  table("{\"file\": \"a.png\", \"label\": \"x\"}\n{\"file\": \"b.png\", \"text\": \"y\"}\n",
+        "two.jsonl");
+  expect_error({"two.jsonl", "no column with the class", "Line 2 names file, text"},
+               [&] { find_images(source("photos", folder_ / "two.jsonl")); });
   expect_error({"labels.jsonl", "no column with the class", "Line 2 names file"},
                [&] { find_images(source("photos", folder_ / "labels.jsonl")); });
   table("{\"file\": \"a.png\", \"label\": null}\n", "labels.jsonl");
@@ -307,8 +355,9 @@ TEST_F(ImageTable, OfSeveralFoldersIsDividedAndEvaluated) {
 
 TEST_F(ImageTable, OfSeveralFoldersIsChecked) {
   images({"one/train/cat/b.png", "one/train/dog/c.png", "one/val/cat/1.png",
-          "inner/x/train/cat/1.png", "table/1.png", "table/cat/2.png", "new/val/emu/1.png"});
-  table("file,label\n1.png,cat\n", "table/metadata.csv");
+          "inner/x/train/cat/1.png", "deep/table/1.png", "deep/table/cat/2.png",
+          "new/val/emu/1.png"});
+  table("file,label\n1.png,cat\n", "deep/table/metadata.csv");
   fs::create_directories(folder_ / "empty/train/cat");
   fs::create_directory_symlink(folder_ / "one", folder_ / "link");
   const auto refuse_with = [&](const std::string& more,
@@ -319,14 +368,14 @@ TEST_F(ImageTable, OfSeveralFoldersIsChecked) {
     expect_error(words, [&] { open_data(find(datasets(), "folder"), several); });
   };
   refuse_with("none", {"none does not exist", "--data"});
-  refuse_with("table/1.png", {"1.png is a file"});
+  refuse_with("deep/table/1.png", {"1.png is a file"});
   refuse_with("one", {"one contains", "twice"});
   refuse_with("link", {"contains", "link", "twice"});
   refuse_with("one/train", {"one contains", "one/train"});
   refuse_with("", {"contains", "one", "twice"});
   refuse_with("empty", {"empty has no images"});
   refuse_with("inner", {"inner has no train/", "inner/x"});
-  refuse_with("table", {"metadata.csv", "one --data", "--labels"});
+  refuse_with("deep/table", {"metadata.csv", "one --data", "--labels"});
   refuse_with("new", {"does not know", "emu"});
 }
 

@@ -80,6 +80,8 @@ TEST(Csv, ReadsQuotesSeparatorsAndLineEnds) {
   EXPECT_EQ(rows_of("a;b\n1,5;2"), (Rows{{"a", "b"}, {"1,5", "2"}}));
   EXPECT_EQ(rows_of("a\tb\n5\" disk\t\"\""), (Rows{{"a", "b"}, {"5\" disk", ""}}));
   EXPECT_EQ(rows_of("\"a,b\";c"), (Rows{{"a,b", "c"}}));
+  EXPECT_EQ(rows_of("a\tb\n\"Bad\" and \"x\"\tp\n\"a \"\"b\"\"\nc\"\tq\n\"end\tr"),
+            (Rows{{"a", "b"}, {"\"Bad\" and \"x\"", "p"}, {"a \"b\"\nc", "q"}, {"\"end", "r"}}));
   EXPECT_EQ(rows_of(""), Rows{});
   expect_error({"x.csv", "line 2", "no end"}, [] { rows_of("a,b\n\"1,2\n3"); });
   expect_error({"x.csv", "line 3", "within a field"}, [] { rows_of("a,b\n\"1\n2\"3,4\n"); });
@@ -165,6 +167,19 @@ TEST_F(OwnTexts, OfAFolderAreThoseOfTheCsvFile) {
   EXPECT_EQ(open(folder_ / "two").identity, data.identity);
 }
 
+TEST_F(OwnTexts, OfOtherProgramsAreTheSame) {
+  std::string known = "text,label\n", other = "label,x\n", fast;
+  for (int i = 0; i < 8; ++i) {
+    const char* label = i % 2 == 0 ? "pos" : "neg";
+    known += fmt::format("good {},{}\n", i, label);
+    other += fmt::format("{},good {}\n", label, i);
+    fast += fmt::format("__label__{}\tgood {} \n\n", label, i);
+  }
+  const OpenedData data = open(file(known), 0.5);
+  for (const std::string& text : {other, fast, "review,stars" + known.substr(10)})
+    EXPECT_EQ(open(file(text), 0.5).identity, data.identity) << text;
+}
+
 TEST_F(OwnTexts, OfOldMacsAreTheSame) {
   std::string text = "text,label,part\na b,x,train\n\"c, c\",y,train\na b,y,test\n";
   std::string json;
@@ -222,7 +237,11 @@ TEST_F(OwnTexts, AreRefusedWithFileAndLine) {
   const Case cases[] = {
       {"", {"is empty", "text,label"}},
       {"a,b\nc,d\n", {"no column", "the text", "a, b", "content"}},
-      {"text,kind\nc,d\n", {"no column", "the class", "category"}},
+      {"text,kind,n\nc,d,1\n", {"no column", "the class", "category", "first line"}},
+      {"__label__a good\nbad\n", {"line 2", "__label__CLASS"}},
+      {"__label__a good __label__b\n", {"line 1"}},
+      {"id,text\n1,good\n", {"no column with the class"}},
+      {",text\n1,good\n", {"no column with the class"}},
       {"text,label\na,b\nc\n", {"line 3", "1 field", "quotes"}},
       {"text,label\na,\" \"\n", {"line 2", "no class"}},
       {"text,label\na,\"x\ny\"\n", {"line 2", "line end"}},

@@ -21,7 +21,6 @@ namespace {
 // same identity, whether a table or folders name their classes.
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFileNames[] = {"file", "file_name", "filename", "path", "image"};
 constexpr const char* kMetadata[] = {"metadata.csv", "metadata.jsonl"};
 constexpr std::uint64_t kMissing = UINT64_MAX;  ///< the size of a file that does not exist
 
@@ -52,9 +51,10 @@ std::string first_folder(const std::string& name) {
 }
 
 /// Appends the rows of a table, whose names are relative to `folder`, which `root` is or contains.
-/// False: it has no columns of files and classes, and is not `required` to have them.
+/// Rows without a part whose folder is none are of `part`. False: it has no columns of files and
+/// classes, and is not `required` to have them.
 bool add_rows(const fs::path& root, const fs::path& table, const fs::path& folder, bool required,
-              Rows& all) {
+              SetPart part, Rows& all) {
   const std::string path = one_line(table.string());
   std::error_code missing;
   const fs::path real_root = fs::weakly_canonical(root, missing);
@@ -65,32 +65,56 @@ bool add_rows(const fs::path& root, const fs::path& table, const fs::path& folde
     if (!row.part) row.part = part_named(first_folder(name));
     all.has_train |= row.part == kTrain;
     all.rows.push_back({std::move(name), std::move(row.label), kMissing, row.line,
-                        static_cast<int>(all.sources.size()), row.part.value_or(kTrain)});
+                        static_cast<int>(all.sources.size()), row.part.value_or(part)});
   };
-  if (!read_labelled_rows(table, {"file", kFileNames}, required, add)) return false;
+  // Metadata may number its rows.
+  const std::span<const std::string_view> names = kFileNames;
+  const ContentColumn column{"file", required ? names : names.first(names.size() - kFileNumbers)};
+  if (!read_labelled_rows(table, column, required, add)) return false;
   all.sources.push_back(path);
   return true;
 }
 
 /// Appends the rows of the metadata in `folder`. False: there is none.
-bool add_metadata(const fs::path& root, const fs::path& folder, Rows& all) {
+bool add_metadata(const fs::path& root, const fs::path& folder, SetPart part, Rows& all) {
   std::error_code unreadable;
   return std::ranges::any_of(kMetadata, [&](const char* name) {
     return fs::is_regular_file(folder / name, unreadable) &&
-           add_rows(root, folder / name, folder, /*required=*/false, all);
+           add_rows(root, folder / name, folder, /*required=*/false, part, all);
   });
 }
 
-/// The rows of `labels`, else of the metadata in `root` and its parts.
+/// Appends the rows of the metadata in `outer`, else in its folders. These count only if each of
+/// them has some and none is a data set of its own: a single file may describe one class. False:
+/// there is none.
+bool add_metadata_within(const fs::path& root, const Folders& outer, SetPart part, Rows& all) {
+  if (add_metadata(root, outer.path, part, all)) return true;
+  std::error_code unreadable;
+  const auto is_batch = [&](const std::string& name) {
+    const fs::path folder = outer.path / name;
+    return std::ranges::any_of(
+               kMetadata,
+               [&](const char* file) { return fs::is_regular_file(folder / file, unreadable); }) &&
+           std::ranges::all_of(folders_in(folder).parts, &fs::path::empty);
+  };
+  if (outer.classes.empty() || !std::ranges::all_of(outer.classes, is_batch)) return false;
+  for (const std::string& name : outer.classes) add_metadata(root, outer.path / name, part, all);
+  return !all.rows.empty();
+}
+
+/// The rows of `labels`, else of the metadata in `root`, else in its parts.
 Rows read_tables(const fs::path& root, const std::string& labels) {
   Rows all;
   if (!labels.empty()) {
-    add_rows(root, labels, root, /*required=*/true, all);
+    add_rows(root, labels, root, /*required=*/true, kTrain, all);
     require(!all.rows.empty(), "{} names no images. Add a row for each.", all.sources[0]);
-  } else if (!add_metadata(root, root, all)) {
-    for (const fs::path& part : parts_in(root).parts)
-      if (!part.empty()) add_metadata(root, part, all);
+    return all;
   }
+  const Folders found = parts_in(root);
+  if (add_metadata_within(root, found, kTrain, all)) return all;
+  for (const SetPart part : {kTrain, kValidation, kTest})
+    if (!found.parts[part].empty())
+      add_metadata_within(root, folders_in(found.parts[part]), part, all);
   return all;
 }
 
@@ -124,9 +148,17 @@ std::int64_t find_files(const DataSource& source, Rows& all) {
   // One walk through the folder finds the sizes of nearly all files, and the images that no row
   // names. Files elsewhere need a look of their own.
   std::unordered_map<std::string, std::uint64_t> found;
-  for (FoundFile& file : files_of_class(source.place.folder()))
-    found.emplace(std::move(file.name), file.bytes);
+  std::unordered_map<std::string, std::string> by_stem;  // rows may lack the ".jpg"
+  for (const FoundFile& file : files_of_class(source.place.folder())) {
+    found.emplace(file.name, file.bytes);
+    if (!has_image_name(file.name)) continue;
+    const auto [same, fresh] = by_stem.emplace(fs::path(file.name).replace_extension(), file.name);
+    if (!fresh) same->second = same->first;  // the row must have the ending
+  }
   std::vector<Row>& rows = all.rows;
+  for (Row& row : rows)
+    if (const auto file = by_stem.find(row.name); file != by_stem.end() && !found.count(row.name))
+      row.name = file->second;
   read_in_parallel(source.threads, std::ssize(rows), 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       std::error_code missing;
@@ -223,7 +255,6 @@ Rows read_image_rows(const DataSource& source, bool tested) {
     }
   }
   const bool table = !all.rows.empty();
-  const std::int64_t repeated = merge(all);
   if (!table) all = read_class_folders(source, tested);
   if (table || place.several()) {
     if (tested) keep_tested(all);
@@ -231,9 +262,10 @@ Rows read_image_rows(const DataSource& source, bool tested) {
     const auto note = [&](std::int64_t count, const char* what, const std::string& text) {
       if (count > 0) all.notes.push_back(counted(count, what) + text);
     };
-    note(repeated, "row", fmt::format(" of {} left out: they repeat others", all.table));
     if (table) {
-      note(find_files(source, all), "image",
+      const std::int64_t unnamed = find_files(source, all);  // first: rows may lack endings
+      note(merge(all), "row", fmt::format(" of {} left out: they repeat others", all.table));
+      note(unnamed, "image",
            fmt::format(" in {} left out, because {} does not name them", place.folder().string(),
                        all.table));
     }

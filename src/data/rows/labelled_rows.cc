@@ -20,7 +20,7 @@ using Fields = std::vector<std::string>;
 using Json = nlohmann::json;  // ordered_json needs a time of the keys squared
 constexpr std::string_view kLabelNames[] = {"label", "category",  "class",
                                             "topic", "sentiment", "target"},
-                           kPartColumns[] = {"part", "split"};
+                           kPartColumns[] = {"part", "split"}, kNoClass[] = {"", "index"};
 
 constexpr std::size_t kLongestLabel = 1000;
 
@@ -44,30 +44,44 @@ std::ptrdiff_t column_of(const Fields& header, Names names) {
 struct Columns {
   std::ptrdiff_t content, label, part;
 
-  Columns(const Fields& header, const ContentColumn& column)
+  /// `guesses`: the table has names for all its rows, and must have the columns. Then one unknown
+  /// column beside a known one is the other. Otherwise captions would become classes.
+  Columns(const Fields& header, const ContentColumn& column, bool guesses)
       : content(column_of(header, column.names)),
         label(column_of(header, kLabelNames)),
-        part(column_of(header, kPartColumns)) {}
+        part(column_of(header, kPartColumns)) {
+    if (guesses && !column.labelled && header.size() == 1) content = 0;
+    if (!guesses || !column.labelled || header.size() != 2 || part >= 0) return;
+    const std::ptrdiff_t other = 1 - std::max(content, label);  // of a column that is known
+    for (const Names of_other_kinds : {Names(kTextNames), Names(kFileNames), Names(kNoClass)})
+      if (other > 1 || column_of({header[other]}, of_other_kinds) >= 0) return;
+    if (content < 0) content = other;
+    if (label < 0) label = other;
+  }
   bool complete() const { return content >= 0 && label >= 0; }
 };
 
 /// Throws Error unless `header`, in line `line` of `path`, has the columns.
 Columns required_columns(const std::string& path, const Fields& header, std::int64_t line,
-                         const ContentColumn& content) {
-  const Columns columns(header, content);
+                         const ContentColumn& content, bool guesses) {
+  const Columns columns(header, content, guesses);
   const auto check = [&](std::ptrdiff_t column, const char* what, Names names) {
-    require(column >= 0, "{} has no column with the {}. Line {} names {}. Name a column {}.", path,
-            what, line, excerpt_of(fmt::format("{}", fmt::join(header, ", ")), 100),
+    require(column >= 0,
+            "{} has no column with the {}. Line {} names {}. Name a column {}. A "
+            "table without names needs a first line with them.",
+            path, what, line, excerpt_of(fmt::format("{}", fmt::join(header, ", ")), 100),
             fmt::join(names, ", "));
   };
   check(columns.content, content.what, content.names);
-  check(columns.label, "class", kLabelNames);
+  if (content.labelled) check(columns.label, "class", kLabelNames);
   return columns;
 }
 
 LabelledRow row_of(const std::string& path, const Columns& columns, Fields& fields,
-                   std::int64_t line) {
-  LabelledRow row{std::move(fields[columns.content]), trimmed(fields[columns.label]), {}, line};
+                   std::int64_t line, bool labelled) {
+  LabelledRow row{std::move(fields[columns.content]), {}, {}, line};
+  if (!labelled) return row;
+  row.label = trimmed(fields[columns.label]);
   require(
       !row.label.empty(),
       "{}: the row in line {} has no class, a text or a whole number. Add one, or remove the row.",
@@ -110,32 +124,62 @@ bool read_json_lines(const std::string& path, const std::string& content,
     }
     // JSON lines have no header. The first object decides whether the file is a table of classes at
     // all.
-    if (!required && !Columns(names, column).complete()) return false;
+    if (!required && !Columns(names, column, /*guesses=*/false).complete()) return false;
     required = true;  // of all other lines
-    use(row_of(path, required_columns(path, names, number, column), fields, number));
+    use(row_of(path, required_columns(path, names, number, column, /*guesses=*/false), fields,
+               number, column.labelled));
   }
   return required;
 }
 
+/// Begins the class in fastText's lines. A text with two classes is refused.
+constexpr std::string_view kFastText = "__label__";
+
+void read_fast_text(const std::string& path, const std::string& text, const ContentColumn& column,
+                    const std::function<void(LabelledRow)>& use) {
+  const Columns columns({std::string(column.names[0]), std::string(kLabelNames[0])}, column, false);
+  std::int64_t number = 0;
+  for (const std::string& line : lines_of(text)) {
+    ++number;
+    if (trimmed(line).empty()) continue;
+    const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
+    Fields fields{trimmed(line.substr(end)), line.substr(0, end)};
+    require(fields[1].starts_with(kFastText) && fields[0].find(kFastText) == line.npos,
+            "{}: line {} is not {}CLASS and a text. Correct it, or remove it.", path, number,
+            kFastText);
+    fields[1].erase(0, kFastText.size());
+    use(row_of(path, columns, fields, number, column.labelled));
+  }
+}
+
 }  // namespace
+
+bool is_table(const std::filesystem::path& file) {
+  const std::string ending = ending_of(file);
+  return ending == ".csv" || ending == ".tsv" || ending == ".jsonl";
+}
 
 bool read_labelled_rows(const std::filesystem::path& table, const ContentColumn& content,
                         bool required, const std::function<void(LabelledRow)>& use) {
   const std::string path = one_line(table.string()), text = with_unix_ends(read_text_file(table));
   if (ending_of(table) == ".jsonl") return read_json_lines(path, text, content, required, use);
+  if (required && text.starts_with(kFastText)) {
+    read_fast_text(path, text, content, use);
+    return true;
+  }
   CsvRows rows(text, path);
   Fields header, fields;
   const bool empty = !rows.next(header);
-  if (!required && (empty || !Columns(header, content).complete())) return false;
+  if (!required && (empty || !Columns(header, content, /*guesses=*/false).complete())) return false;
   require(!empty, "{} is empty. Write a line of column names, such as {},label.", path,
           content.names[0]);
-  const Columns columns = required_columns(path, header, rows.line(), content);
+  const Columns columns = required_columns(path, header, rows.line(), content, required);
   while (rows.next(fields)) {
     require(fields.size() == header.size(),
             "{}: the row in line {} has {}, and the first line has {}. Put {}s with commas into "
             "quotes.",
             path, rows.line(), counted(std::ssize(fields), "field"), header.size(), content.what);
-    use(row_of(path, columns, fields, rows.line()));
+    use(row_of(path, columns, fields, rows.line(), content.labelled));
   }
   return true;
 }

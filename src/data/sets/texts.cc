@@ -28,9 +28,6 @@ constexpr std::string_view kLayout =
     "and "
     "label.";
 
-constexpr std::string_view kTextNames[] = {"text",     "content", "review",
-                                           "sentence", "message", "body"};
-
 /// A row for each text, in UTF-8. A table's rows are named by their numbers.
 struct LabelledTexts : Rows {
   std::vector<std::string> texts;
@@ -99,9 +96,8 @@ void read_table(const fs::path& file, SetPart part, LabelledTexts& all) {
 bool read_csv_parts(const fs::path& folder, LabelledTexts& all) {
   std::error_code error;
   for (const std::string& name : names_in(folder, error)) {
-    const std::string ending = ending_of(name);
     const auto part = part_named(fs::path(name).stem().string());
-    if ((ending != ".csv" && ending != ".tsv" && ending != ".jsonl") || !part) continue;
+    if (!is_table(name) || !part) continue;
     all.has_train |= *part == kTrain;
     read_table(folder / name, *part, all);
   }
