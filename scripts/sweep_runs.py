@@ -277,7 +277,8 @@ class Local:
         self.slots = [cores[i * share:(i + 1) * share] or cores for i in range(sweep.at_once)]
         self.running = {}  # slot: (run, process, time of the start)
         self.held = {}  # name of a run whose files another process uses: when to try again
-        self.ended, self.failed = [], []
+        self.ended, self.failed, self.reasons = [], [], []
+        self.hopeless = False  # no other run is begun
 
     def command(self, run):
         launch = ["mpirun", "-np", str(self.sweep.ranks)] if self.sweep.ranks > 1 else []
@@ -289,10 +290,10 @@ class Local:
                 signal.signal(number, self.stop)
         self.lock(pathlib.Path("runs", self.sweep.name))
         waiting = list(runs)
-        while self.running or (waiting and not self.stopping):
+        while self.running or (waiting and not self.stopping and not self.hopeless):
             for slot in range(len(self.slots)):
                 ready = next((run for run in waiting if time.monotonic() >= self.held.get(run.name, 0)), None)
-                if ready and not self.stopping and slot not in self.running:
+                if ready and not self.stopping and not self.hopeless and slot not in self.running:
                     waiting.remove(ready)
                     self.start(slot, ready)
             if self.stopping:
@@ -365,8 +366,14 @@ class Local:
         elif self.stopping:
             self.tell(f"stopped {run.name}")
         else:
+            reason = reason_of(run)
+            print(f"failed  {run.name}: exit code {code}: {reason}", flush=True)
+            # Two runs with wrong options or data, and none that trained: the others would fail too.
+            if code in (2, 65) and reason in self.reasons and not any(run.complete() for run in self.sweep.runs):
+                self.hopeless = True
+                print("Two runs failed alike, so no other one begins.", flush=True)
+            self.reasons.append(reason)
             self.failed.append(run)
-            print(f"failed  {run.name}: exit code {code}: {reason_of(run)}", flush=True)
 
 
 def reason_of(run):
@@ -388,8 +395,8 @@ def result_of(run):
     return f"{more}{value_text('accuracy', found[0])} at step {plain(found[1])}"
 
 
-def compare(sweep, ended=()):
-    """Prints the table of `compare_runs`, what is missing, and the best run. ended: runs that ended now."""
+def compare(sweep, ended=(), failed=()):
+    """Prints the table of `compare_runs`, what is missing, and the best run. ended, failed: runs that did so now."""
     complete = [run for run in sweep.runs if run in ended or run.complete()]
     begun = [run for run in sweep.runs if run.summary()]
     program = find_program("compare_runs", sweep.program.with_name("compare_runs"))
@@ -400,7 +407,7 @@ def compare(sweep, ended=()):
         for run in begun:
             print(f"{result_of(run):<30} {run.name}")
     for run in sweep.runs:
-        if run not in complete:
+        if run not in complete and run not in failed:
             status = plain(run.summary().get("status", "not begun"))
             print(f"missing {run.name}: {status}{' with other options' if status == 'complete' else ''}")
     known = [run for run in complete if run.accuracy()]
@@ -501,7 +508,7 @@ def main():
         print("\n".join(shlex.join(local.command(run)) for run in runs))
     else:
         local.train(runs)
-        compare(sweep, local.ended)
+        compare(sweep, local.ended, local.failed)
         if local.failed:
             names = ", ".join(run.name for run in sweep.runs if run in local.failed)
             fail(f"{len(local.failed)} of {len(sweep.runs)} runs failed: {names}. Their output is in runs/{sweep.name}/*.log.", 1)

@@ -141,7 +141,7 @@ std::string hint(OptionRows& rows, std::string_view name, std::string_view prefi
   const std::string asked = plain(name);
   const std::string quoted = fmt::format(" (did you mean {}", prefix);
   if (kRanksElsewhere.find(fmt::format(", {}, ", asked)) != kRanksElsewhere.npos)
-    return " (did you mean mpirun -np N?)";
+    return " (did you mean lockstep_run -np N?)";
   std::vector<std::string_view> known, near;
   for (const OptionRow& row : rows.all()) {
     if (!row.name.starts_with("--")) continue;

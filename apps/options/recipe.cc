@@ -27,9 +27,9 @@ void describe_recipe(OptionRows& rows, const Recipe& recipe, const std::string& 
     row.of_recipe = value == "true" ? "on" : value;
     for (OptionRow& other : rows.all())
       if (row.is_against(other)) other.of_recipe = "set by " + row.name;
-    if (name != "optimizer") continue;
+    if (name != "optimizer" || !rate.of_recipe.empty()) continue;
     rate.about += fmt::format("\n{} uses {}.", owner, value);
-    rate.of_recipe = fmt::format("{:g}", find(optimizers(), value).rate);  // unless it follows
+    rate.of_recipe = fmt::format("{:g}", find(optimizers(), value).rate);  // unless lr follows
   }
 }
 

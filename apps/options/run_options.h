@@ -74,7 +74,6 @@ struct CheckpointOptions {
               "auto is the newest good checkpoint of the run, if there is one.",
               check_resume)
         .suggests({"auto", "never"})
-        .common()
         .idle_with("--no-run", [this] { return resume == "never"; });
   }
 
@@ -173,6 +172,7 @@ struct ReportOptions {
                             fmt::join(names, ", "), about),
                 names)
         .only_with("--eval-every", evaluated)
+        .common()
         .example("f1 --validation 0.1")
         .also_called({"monitor", "eval-metric"});
     rows.number("--target", target, Bounds::at_least(0, 100),
@@ -186,6 +186,7 @@ struct ReportOptions {
             "--best chooses the measure. An equal value with a smaller loss is not better. This "
             "needs a validation set (--validation).")
         .only_with("--eval-every", evaluated)
+        .common()
         .example("5 --validation 0.1");
   }
 };

@@ -83,7 +83,8 @@ std::string completion(const RunSetup& setup, const Resumption& resumption,
   if (!beyond && (progress.evaluation_due || tests)) return "";
   if (plan.start.step >= plan.steps) {
     return fmt::format(
-        "complete already: {} is at step {} of {}. Pass more --steps to train on, or --new for a "
+        "complete already: {} is at step {} of {}. Pass more --steps or --epochs to train on, or "
+        "--new for a "
         "new run.",
         file, plan.start.step, plan.steps);
   }

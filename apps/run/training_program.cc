@@ -214,12 +214,12 @@ std::unique_ptr<const Options> parse_options(int argc, char** argv, const Progra
   std::string config;
   declare(rows, o, program, config);
   const bool needs_data = program.resizes || find(datasets(), program.dataset).texts;
-  const ProgramText text{
-      program.name,
-      program.about.empty()
-          ? "Trains a classifier on the data set " + program.dataset + ", on all ranks"
-          : program.about,
-      fmt::format("mpirun -np 4 {} {}[OPTIONS]", program.name, needs_data ? "--data DIR " : "")};
+  const ProgramText text{program.name,
+                         program.about.empty() ? "Trains a classifier on the data set " +
+                                                     program.dataset + ", on all ranks"
+                                               : program.about,
+                         fmt::format("lockstep_run -np 4 {} {}[OPTIONS]", program.name,
+                                     needs_data ? "--data DIR " : "")};
   if (!read_command_line(rows, text, argc, argv, text_to_print)) return nullptr;
   if (!config.empty()) read_config(config, rows);
   if (o.list) {

@@ -144,7 +144,6 @@ struct ScheduleOptions {
         .example("128 --global-batch 512");
     rows.number("--warmup-epochs", rate.warmup_epochs, Bounds::at_least(0),
                 "Epochs of linear warm-up from 0")
-        .common()
         .example("5")
         .also_called({"lr-warmup-epochs"});
   }
@@ -177,8 +176,7 @@ struct RankOptions {
     rows.group("Ranks");
     rows.text("--reducer", reducer, "NAME", "All-reduce of the gradients (see --list)",
               [](const std::string& name) { find_reducer(name); })
-        .suggests(names_of(reducers()))
-        .common();
+        .suggests(names_of(reducers()));
     rows.optional_number("--bucket-mb", bucket_mb, Bounds::above_zero(kLargestBucket),
                          "Size of a gradient bucket in MiB [1; measured between hosts]\n"
                          "On GPUs the default is an eighth of all gradients, from 1 to 8 MiB.\n"
@@ -223,7 +221,6 @@ struct ComputeOptions : DeviceOptions {
     rows.text("--device", name, "NAME", "Device (see --list)",
               [](const std::string& device) { find_device(device); })
         .suggests(names_of(devices()))
-        .common()
         .also_called({"cpu cpu", "no-cuda cpu"});
     rows.entry("--conv", convolution, "Convolution kernels of CPU cores (see --list)",
                convolutions());

@@ -116,8 +116,10 @@ struct EpochReport {
 inline Metrics metrics_of(const EpochReport& r, const Score& score, int classes) {
   const auto steps = static_cast<double>(r.steps);
   const double seconds = now_seconds() - r.begin;
-  const auto whole = [](double epoch) { return std::round(100 * epoch) / 100; };
-  const double all = whole(r.epochs), ended = std::min(static_cast<double>(r.number), all);
+  // The steps of --epochs 10 may be 10.04 epochs.
+  const double near = std::max(1.0, std::round(r.epochs)),
+               all = std::abs(r.epochs - near) < 0.1 ? near : std::round(100 * r.epochs) / 100,
+               ended = std::min(static_cast<double>(r.number), all);
   const auto row = [](const char* name, double value) {
     return Metric{name, value, fmt::format("{} {:.4f}", name, value)};
   };

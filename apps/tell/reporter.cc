@@ -172,7 +172,8 @@ void Reporter::step(const StepReport& report) {
   const int columns = console_->columns();
   line(fitted(parts, columns > 0 ? std::min(columns, kColumns) : kColumns));
   const auto& late = report.straggler;
-  if (late && stragglers_.shows(*late, now_seconds() - begin_)) {
+  const bool shows = run_.placement.hosts > 1 || run_.options.reports.verbose;
+  if (late && shows && stragglers_.shows(*late, now_seconds() - begin_)) {
     line(fmt::format("{} straggler: rank {} ({}) delayed each step by {:.1f} ms, over {}",
                      step_text(report.step), late->rank, late->host,
                      late->seconds / static_cast<double>(late->steps) * 1e3,

@@ -14,6 +14,7 @@
 #include "src/base/table.h"
 #include "src/base/text.h"
 #include "src/data/class_weights.h"
+#include "src/data/names.h"
 #include "src/report/report.h"
 
 namespace lockstep {
@@ -147,8 +148,14 @@ void add_ranks(const RunParts& f, const std::string& different, Reporter& report
 void add_data(const RunParts& f, Reporter& reporter) {
   const Options& options = f.options;
   const OpenedData& sets = f.data;
-  reporter.line("data", fmt::format("{}; classes {}", sets.train->describe(),
-                                    one_line(listed(sets.class_names))));
+  std::string counts;
+  const auto add = [&](SetPart part, const std::unique_ptr<Dataset>& set) {
+    if (set) counts += fmt::format("; {} {}", kPartNames[part], set->size());
+  };
+  add(kValidation, sets.validation);
+  add(kTest, sets.test);
+  reporter.line("data", fmt::format("{}; classes {}{}", sets.train->describe(),
+                                    one_line(listed(sets.class_names)), counts));
   if (const auto& data = find(datasets(), options.data.dataset); !data.stands_for.empty()) {
     reporter.line("", fmt::format("no --data: these samples are generated; scripts/get_data.sh {} "
                                   "downloads the real ones",

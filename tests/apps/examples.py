@@ -1,6 +1,6 @@
 """Runs the example that a program has for each option: python3 examples.py BUILD PROGRAM...
 
-The current folder contains the files that examples name. mpirun is omitted, and options that make a run short are added.
+The current folder contains the files that examples name. The launcher with -np 4 is omitted, and options that make a run short are added.
 Prints each example that fails, or that sets an option without an effect, and exits with 1."""
 import os
 import pathlib
@@ -63,7 +63,7 @@ def own_examples(build, program):
 def fault(build, program, option, words):
     """The fault of this example, or an empty text."""
     printed = " ".join(words)
-    command = words[3:] if words[0] == "mpirun" else words
+    command = words[3:] if words[1:3] == ["-np", "4"] else words
     more = TRAINING if program.startswith("train_") or program == "lockstep_run" else SHORT.get(program, [])
     if option in {"--help", "--help-all", "--version", "--list"}:
         more = []

@@ -25,7 +25,9 @@ expect_line "and why" '^failed lr=1e15,momentum=0: exit.code'
 expect_line "the best run is named" '^best lr=0\.001 accuracy step.3'
 best=$(sed -n 's/^best *\([^:]*\):.*/\1/p' out)
 expect_line "and its report" "runs/rates/$best/"
-expect "the complete ones are compared" test "$(grep -c '^missing lr=1e15,momentum=.*: failed' out)" = 2
+expect "a failed run is not also missing" test "$(grep -c '^missing' out)" = 0
+sweep rates.toml --table
+expect "later it is" test "$(grep -c '^missing lr=1e15,momentum=.*: failed' out)" = 2
 touch again
 sweep rates.toml --quiet
 expect "--quiet prints failures and the table" test "$code-$(begun)-$(grep -c '^failed' out)-$(grep -c '^best    ' out)" = 1-0-2-1
@@ -88,6 +90,10 @@ write 'ranks = 1' '[options]' "${small[@]}" '[sweep]' 'lr = [0.1, 0.2]'
 mkdir -p runs/log/lr=0.1.log
 sweep log.toml
 expect "a log that cannot be written" test "$code-$(lines_with out '^failed lr=0.1: lr=0\.1\.log' | wc -l)-$(grep -c '^ended' out)" = 1-1-1
+file=hopeless
+write 'ranks = 1' 'at-once = 1' '[options]' "${small[@]/data\/small/data\/none}" '[sweep]' 'lr = [0.1, 0.2, 0.3, 0.4]'
+sweep hopeless.toml
+expect "two equal failures end a sweep" test "$code-$(begun)-$(grep -c '^failed' out)-$(grep -c '^missing' out)" = 1-2-2-2
 file=words
 write 'ranks = 1' '[options]' "${small[@]/small\"/folder is in use by another\"}" '[sweep]' 'lr = [0.1]'
 sweep words.toml

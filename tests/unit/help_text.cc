@@ -58,7 +58,7 @@ TEST(Help, DescribesEachOptionByANounPhrase) {
 std::vector<std::string> example_in(const std::string& help, const Program& program) {
   const std::string whole = std::regex_replace(help, std::regex("\n    "), " ");
   std::smatch example;
-  const std::regex pattern("Example +(?:mpirun -np 4 )?" + program.name + " (.*)");
+  const std::regex pattern("Example +(?:lockstep_run -np 4 )?" + program.name + " (.*)");
   if (!std::regex_search(whole, example, pattern)) return {};
   std::istringstream words(std::regex_replace(example[1].str(), std::regex("'"), ""));
   return {std::istream_iterator<std::string>(words), {}};
@@ -93,6 +93,7 @@ TEST(Help, ShowsTheDefaultsThatApply) {
   const std::string reuters = answer({"--help"});
   EXPECT_TRUE(mentions(reuters, {"[nadam]", "Learning rate [0.001]", "--steps [10]",
                                  "Training steps [set by --epochs]", "[set by --global-batch]"}));
+  EXPECT_TRUE(mentions(answer({"--help"}, {"train_texts", "texts"}), {"Learning rate [0.002]"}));
   const Program images{.name = "train_images", .dataset = "folder", .resizes = true};
   const std::string photos = answer({"--help-all"}, images);
   EXPECT_TRUE(

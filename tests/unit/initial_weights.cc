@@ -33,10 +33,8 @@ Layout layout_of(int classes, const ModelEntry& entry) {
 Layout thin(int classes) {
   const std::string file = "apps/networks/resnet18.toml",
                     text = contents(std::filesystem::path(SOURCE_DIR) / file);
-  return layout_of(
-      classes,
-      network_entry("thin", replaced(text, "(filters = \\d+)\\d", "$1"),
-                    file));
+  return layout_of(classes,
+                   network_entry("thin", replaced(text, "(filters = \\d+)\\d", "$1"), file));
 }
 
 /// A file with the parameters of a layout as PyTorch stores them, by an independent loop.

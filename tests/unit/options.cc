@@ -110,8 +110,7 @@ using Refusals = std::vector<std::pair<Words, const char*>>;
 
 void expect_refusals(const Refusals& cases) {
   for (const auto& [words, pattern] : cases) {
-    EXPECT_TRUE(has_match(refusal(words), pattern))
-        << refusal(words) << "\nwants " << pattern;
+    EXPECT_TRUE(has_match(refusal(words), pattern)) << refusal(words) << "\nwants " << pattern;
   }
 }
 
@@ -176,7 +175,7 @@ TEST(Options, ErrorsNameTheNearest) {
       {{"--batch_size=64"}, R"(option --batch_size=64 \(did you mean --batch\?\))"},
       {{"--Num_Epochs", "3"}, R"(option --Num_Epochs \(did you mean --epochs\?\))"},
       {{"--amp"}, R"(option --amp \(did you mean --precision bf16\?\))"},
-      {{"--gpus=2"}, R"(option --gpus=2 \(did you mean mpirun -np N\?\))"},
+      {{"--gpus=2"}, R"(option --gpus=2 \(did you mean lockstep_run -np N\?\))"},
       {{"-x"}, "^unknown option -x\\. .*--help-all"},
       {{"steps", "3"}, "^\"steps\" .*--"},
       {{"--optimizer", "sgdd"}, R"("sgdd": did you mean "sgd"\? choose from: sgd)"},

@@ -103,9 +103,7 @@ TEST_F(EventFileTest, NamesDifferEvenWithinASecond) {
   EventFile a(directory_.path()), b(directory_.path()), c(directory_.path());
   EXPECT_EQ(directory_.names().size(), 3u);
   const std::string name = a.path().filename().string();
-  EXPECT_TRUE(
-      matches(name, "events\\.out\\.tfevents\\.\\d{10}\\..+\\.\\d+\\.0"))
-      << name;
+  EXPECT_TRUE(matches(name, "events\\.out\\.tfevents\\.\\d{10}\\..+\\.\\d+\\.0")) << name;
   a.flush();
   EXPECT_EQ(events_of(a.path()).size(), 1u) << "a reader knows the file before its first value";
 }

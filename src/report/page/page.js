@@ -59,9 +59,12 @@ function overview() {
   const set = `${setOf(run)} set`, step = (n) => known(n) ? `step ${short(n)}` : '';
   const share = r.status === 'complete' ? 1 : known(r.step) && r.steps > 0 ? r.step / r.steps : 0;
   const left = secondsLeft(run), why = reasonOf(run);
+  // The page of a run that trains is younger than the last line of its log.
+  const logged = (columns(run, 'train').step || []).at(-1);
   const running = isRunning() && !isSilent(),
-        epoch =
-            (columns(run, 'train').epoch || []).filter(known).at(-1) ?? at(run, 'summary', 'epoch');
+        seen = (columns(run, 'train').epoch || []).filter(known).at(-1),
+        epoch = seen > 0 && logged > 0 && known(r.step) ? seen * r.step / logged :
+                                                          seen ?? at(run, 'summary', 'epoch');
   const exposed = at(run, 'parts', 'exposed_communication');
   const tested = at(run, 'summary', 'test', 'step') ?? r.step;
   const weights = known(tested) ? `weights of ${step(tested)}` : '';
@@ -81,7 +84,7 @@ function overview() {
             known(r.last) ? 'loss NaN' :
                             ''),
     known(r.test) ? tile('Test accuracy', percent(r.test), weights) : null,
-    tile('Training loss', short(r.train_loss), step(r.step)),
+    tile('Training loss', short(r.train_loss), step(logged ?? r.step)),
     tile(
         'Steps', known(r.step) ? `${short(r.step)} / ${short(r.steps)}` : '–',
         why && r.status === 'complete' ? 'ended early' :
@@ -165,7 +168,8 @@ function curves() {
       series: seriesOf([
         ['training', 'train', 'loss', {smooth: true}],
         [null, 'evaluation', 'loss', {marks: true, dash: '7 3'}],
-        ['test', 'test', 'loss', {marks: 'big', single: true}]
+        ['test', 'test', 'loss', {marks: 'big', single: true}],
+        ['training, mean of epoch', 'epoch', 'loss', {marks: true, single: true}]
       ])
     },
     {
@@ -266,14 +270,14 @@ function matrix(names, confusion) {
   const sums = confusion.map((row) => row.reduce((a, b) => a + b, 0)), small = names.length > 24;
   const detail = make(
       'p', {class: 'reason', 'aria-live': 'polite'},
-      'Rows are true classes, columns predictions. Blue is right, orange is wrong; the shade is the share of the row.');
+      'Rows are true classes, columns predictions. Blue is right, orange is wrong. The shade is the square root of the share of the row.');
   const tell = (i, j) => {
     detail.textContent = `${names[i]} taken for ${names[j]}: ${short(confusion[i][j])} of ${
         short(sums[i])} (${percent(confusion[i][j] / sums[i])})`;
   };
   const cell = (i, j) => {
     const share = sums[i] > 0 ? confusion[i][j] / sums[i] : 0,
-          shade = Math.round(100 * (i === j ? share : Math.min(1, 2 * Math.sqrt(share))));
+          shade = Math.round(100 * Math.sqrt(share));
     const color = `color-mix(in srgb, var(--c${i === j ? 0 : 1}) ${shade}%, var(--surface))`;
     return make(
         'td', {
@@ -359,6 +363,10 @@ function classes() {
       make(
           'p', {class: 'reason'},
           `${found.set}, ${found.about}, step ${short(found.step)}.` +
+              (/^(best|last) /.test(found.about) ||
+                       [found.step, undefined, null].includes(data.runs[0].results.best_step) ?
+                   '' :
+                   ' This is not the best evaluation; the program evaluate shows that.') +
               (measured.length > 0 ? ` Measures: ${measured.join(', ')}.` : '')),
       make(
           'div', {class: 'columns'}, left,
