@@ -11,7 +11,6 @@ import tomllib
 
 # Lines that this test does not run: page, pattern, reason. A block ends with the last line that is not indented.
 NOT_RUN = [
-    ("README.md", r"apps/ +the programs|^ +/ +\\$|^ +\\ +/$|collectives/ +net/|^ +src/", "a drawing"),
     ("architecture.md", r".", "a drawing"),
     ("CONTRIBUTING.md", r"^#include|^namespace|^template|^struct|^class|^ |^\}|^std::|^$", "the file of a C++ layer"),
     ("CONTRIBUTING.md", r"^\{\"|^double|^rows\.", "parts of C++ files"),
@@ -21,7 +20,6 @@ NOT_RUN = [
     ("audit.md", r"^import hashlib", "apps.verify_run runs it"),
     ("data.md", r"^photos/", "names of files"),
     ("data.md", r"mnist\.npz|--data arrays$", "it needs a download; apps.own_data converts such a file"),
-    ("data.md", r"onnxruntime", "it needs onnxruntime; apps.texts runs such a program"),
     ("getting-started.md", r"dependencies\.sh$|cpack|apt install|--preset package|^lockstep_run -np 2 train_cifar|/usr/share", "apps.package makes it"),
     ("getting-started.md", r"pip install|import lockstep", "apps.python_package installs it"),
     ("gpu.md", r".", "it needs CUDA, or a download"),
@@ -33,12 +31,16 @@ NOT_RUN = [
     ("models.md", r"onnxruntime", "it needs onnxruntime; apps.export runs such a program"),
     ("models.md", r"torch|^logits = network", "it needs PyTorch"),
     ("models.md", r"scripts/train\.sh --model small", "it builds with one more network"),
+    ("photos.md", r"^photos/", "names of files"),
+    ("photos.md", r"get_weights|--run tuned|--init data/weights", "it needs published weights; apps.torchvision reads such files"),
     ("performance.md", r"bench/peers", "it needs PyTorch and TensorFlow"),
     ("predictions.md", r"predictions\.jsonl", "it takes 20 s"),
     ("results.md", r"airbench94_fast", "it takes minutes; apps.airbench trains by this recipe"),
     ("runs.md", r"sweep_runs\.py rates\.toml$|runs/rates/", "apps.sweep trains sweeps"),
     ("runs.md", r"^search =|^\[slurm\]", "parts of a file for sweep_runs.py"),
     ("slurm.md", r"^podman|^apptainer", "it needs a network and containers"),
+    ("texts.md", r"^text,label|,delivery$|,account$", "a table"),
+    ("texts.md", r"onnxruntime", "it needs onnxruntime; apps.texts runs such a program"),
     ("training.md", r"get_weights|--init data/weights", "it needs published weights; apps.torchvision reads such files"),
     ("troubleshooting.md", r"^train_cifar: |^mpirun|^<", "an error"),
 ]
@@ -58,7 +60,7 @@ CHANGES = [
     (r"^LOCKSTEP_RANKS=4 ", "LOCKSTEP_RANKS=2 "),
     (r"(build/bench_allreduce --(check|json))", r"\1 --max 1K --iters 1"),
     # No later command names these runs, and another run of the page is evaluated.
-    (r"^((LOCKSTEP_\w+=\w+ scripts/train\.sh|build/lockstep_run -).*)(?<!\\)$", r"\1 --eval-every 0"),
+    (r"^(LOCKSTEP_\w+=\w+ scripts/train\.sh.*)(?<!\\)$", r"\1 --eval-every 0"),
 ]
 # Pages whose runs are evaluated as printed.
 EVALUATED = {"README.md", "getting-started.md"}

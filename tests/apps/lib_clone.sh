@@ -26,6 +26,13 @@ done
 # The python that has the packages comes first.
 ln -s "$(command -v "$python")" "$folder/bin/python3"
 
+# Data sets, own photos and own texts.
+"$python" "$here/example_data.py" "$clone" 20 60000 10000
+cp "$clone/photos/test/cat/0.bmp" "$clone/new.jpg"
+cp "$clone/photos/test/cat/1.bmp" "$clone/holiday/"
+{ echo text,label; for i in {1..60}; do echo "film $((i % 7)),$((i % 2))"; done; } >"$clone/reviews.csv"
+cp "$clone/reviews.csv" "$clone/new.csv"
+
 # An archive like CIFAR-10's, with images of one colour each.
 "$python" - "$folder" <<'END'
 import pathlib, sys
