@@ -84,8 +84,7 @@ std::string completion(const RunSetup& setup, const Resumption& resumption,
   if (plan.start.step >= plan.steps) {
     return fmt::format(
         "complete already: {} is at step {} of {}. Pass more --steps or --epochs to train on, or "
-        "--new for a "
-        "new run.",
+        "--new for a new run.",
         file, plan.start.step, plan.steps);
   }
   if (!progress.over(reports)) return "";

@@ -49,8 +49,7 @@ void declare(OptionRows& rows, ClassifyOptions& o) {
           "one on a line of standard input, and are answered while it is open. For a run on texts "
           "each line is a text, and a file is a text in UTF-8. A table (.csv, .tsv, .jsonl) is "
           "answered row by row. It has the column of texts or files of training, or only one. "
-          "Names "
-          "are relative to the table.")
+          "Names are relative to the table.")
       .example("new.jpg");
   rows.number("--top", o.top, Bounds::at_least(1), "Number of most probable classes to print")
       .idle_with("--csv");

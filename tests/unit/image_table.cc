@@ -216,6 +216,7 @@ TEST_F(ImageTable, MayBeMetadataBesideTheImages) {
   for (const char* part : {"train", "test"})
     fs::rename(folder_ / "photos" / part, folder_ / "photos" / fmt::format("pets-{}", part));
   EXPECT_EQ(open_folder(source("photos")).test->size(), 1) << "of a part with a longer name";
+  EXPECT_EQ(open_folder(source("photos")).train->size(), 2);
   for (const char* part : {"train", "test"})
     fs::rename(folder_ / "photos" / fmt::format("pets-{}", part), folder_ / "photos" / part);
   const OpenedData data = open_folder(source("photos"));

@@ -29,9 +29,9 @@ class StoredRunFiles : public testing::Test {
 
 std::string deep(const std::string& open, const std::string& close) {
   std::string text;
-  for (int i = 0; i < 60'000; ++i) text += open;
+  for (int i = 0; i < 120'000; ++i) text += open;
   text += "1";
-  for (int i = 0; i < 60'000; ++i) text += close;
+  for (int i = 0; i < 120'000; ++i) text += close;
   return text;
 }
 

@@ -51,10 +51,10 @@ std::string first_folder(const std::string& name) {
 }
 
 /// Appends the rows of a table, whose names are relative to `folder`, which `root` is or contains.
-/// Rows without a part whose folder is none are of `part`. False: it has no columns of files and
-/// classes, and is not `required` to have them.
+/// `part`: of rows that name none and whose folder is none; empty: they are for training. False: it
+/// has no columns of files and classes, and is not `required` to have them.
 bool add_rows(const fs::path& root, const fs::path& table, const fs::path& folder, bool required,
-              SetPart part, Rows& all) {
+              std::optional<SetPart> part, Rows& all) {
   const std::string path = one_line(table.string());
   std::error_code missing;
   const fs::path real_root = fs::weakly_canonical(root, missing);
@@ -63,9 +63,10 @@ bool add_rows(const fs::path& root, const fs::path& table, const fs::path& folde
             "{}: the row in line {} names no file. Add it, or remove the row.", path, row.line);
     std::string name = name_in(root, real_root, folder, row.content);
     if (!row.part) row.part = part_named(first_folder(name));
+    if (!row.part) row.part = part;
     all.has_train |= row.part == kTrain;
     all.rows.push_back({std::move(name), std::move(row.label), kMissing, row.line,
-                        static_cast<int>(all.sources.size()), row.part.value_or(part)});
+                        static_cast<int>(all.sources.size()), row.part.value_or(kTrain)});
   };
   // Metadata may number its rows.
   const std::span<const std::string_view> names = kFileNames;
@@ -76,7 +77,8 @@ bool add_rows(const fs::path& root, const fs::path& table, const fs::path& folde
 }
 
 /// Appends the rows of the metadata in `folder`. False: there is none.
-bool add_metadata(const fs::path& root, const fs::path& folder, SetPart part, Rows& all) {
+bool add_metadata(const fs::path& root, const fs::path& folder, std::optional<SetPart> part,
+                  Rows& all) {
   std::error_code unreadable;
   return std::ranges::any_of(kMetadata, [&](const char* name) {
     return fs::is_regular_file(folder / name, unreadable) &&
@@ -87,7 +89,8 @@ bool add_metadata(const fs::path& root, const fs::path& folder, SetPart part, Ro
 /// Appends the rows of the metadata in `outer`, else in its folders. These count only if each of
 /// them has some and none is a data set of its own: a single file may describe one class. False:
 /// there is none.
-bool add_metadata_within(const fs::path& root, const Folders& outer, SetPart part, Rows& all) {
+bool add_metadata_within(const fs::path& root, const Folders& outer, std::optional<SetPart> part,
+                         Rows& all) {
   if (add_metadata(root, outer.path, part, all)) return true;
   std::error_code unreadable;
   const auto is_batch = [&](const std::string& name) {
@@ -106,12 +109,12 @@ bool add_metadata_within(const fs::path& root, const Folders& outer, SetPart par
 Rows read_tables(const fs::path& root, const std::string& labels) {
   Rows all;
   if (!labels.empty()) {
-    add_rows(root, labels, root, /*required=*/true, kTrain, all);
+    add_rows(root, labels, root, /*required=*/true, {}, all);
     require(!all.rows.empty(), "{} names no images. Add a row for each.", all.sources[0]);
     return all;
   }
   const Folders found = parts_in(root);
-  if (add_metadata_within(root, found, kTrain, all)) return all;
+  if (add_metadata_within(root, found, {}, all)) return all;
   for (const SetPart part : {kTrain, kValidation, kTest})
     if (!found.parts[part].empty())
       add_metadata_within(root, folders_in(found.parts[part]), part, all);
@@ -255,6 +258,7 @@ Rows read_image_rows(const DataSource& source, bool tested) {
     }
   }
   const bool table = !all.rows.empty();
+  std::int64_t repeated = merge(all);
   if (!table) all = read_class_folders(source, tested);
   if (table || place.several()) {
     if (tested) keep_tested(all);
@@ -263,8 +267,9 @@ Rows read_image_rows(const DataSource& source, bool tested) {
       if (count > 0) all.notes.push_back(counted(count, what) + text);
     };
     if (table) {
-      const std::int64_t unnamed = find_files(source, all);  // first: rows may lack endings
-      note(merge(all), "row", fmt::format(" of {} left out: they repeat others", all.table));
+      const std::int64_t unnamed = find_files(source, all);
+      repeated += merge(all);  // rows may have lacked the ending
+      note(repeated, "row", fmt::format(" of {} left out: they repeat others", all.table));
       note(unnamed, "image",
            fmt::format(" in {} left out, because {} does not name them", place.folder().string(),
                        all.table));
